@@ -21,7 +21,9 @@ Owner = tuple[int, int]
 MOST_LINKS = 20
 MOST_BYTES = 64 << 20
 _WAY = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
-_PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+# Of what may be a link to a FIFO, which would stop us, or to a terminal, which would become the one that controls us.
+HARMLESS = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_PLAIN = os.O_NOFOLLOW | HARMLESS
 
 
 @contextmanager
@@ -182,6 +184,18 @@ def _opened(parent: int, name: str, flags: int, path: str) -> int:
         return fd
     os.close(fd)
     raise OSError(errno.EINVAL, "not a regular file with one name", path)
+
+
+def open_regular(path: Where) -> int:
+    """A descriptor, for reading, of a regular file that links may lead to. OSError EINVAL for anything else, which is
+    not opened: opening a device, such as a watchdog, can start it."""
+    way = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(way).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        return os.open(f"/proc/self/fd/{way}", os.O_RDONLY | HARMLESS)
+    finally:
+        os.close(way)
 
 
 def _is_plain(about: os.stat_result) -> bool:

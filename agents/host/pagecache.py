@@ -6,6 +6,8 @@ import ctypes
 import mmap
 import os
 
+from .owned import open_regular
+
 # A segment of PostgreSQL: one byte of answer for each page of it.
 CHUNK = 1 << 30
 _MAP_FAILED = ctypes.c_void_p(-1).value
@@ -14,7 +16,7 @@ _MAP_FAILED = ctypes.c_void_p(-1).value
 def resident(path: str) -> tuple[int, int]:
     """(size in bytes, bytes in memory). OSError if it cannot be read. Without the right to write the file, newer
     kernels report all of it."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # does not block on a FIFO
+    fd = open_regular(path)
     try:
         size = os.fstat(fd).st_size
         pages = sum(_chunk(fd, start, min(CHUNK, size - start)) for start in range(0, size, CHUNK))
@@ -25,7 +27,7 @@ def resident(path: str) -> tuple[int, int]:
 
 def drop(path: str) -> None:
     """Drop the clean pages of a file that no process maps. OSError if the kernel refuses."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    fd = open_regular(path)
     try:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     finally:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import pty
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -102,6 +104,49 @@ def test_a_fifo_as_lock_file_does_not_stop_the_agent(postmaster: Path) -> None:
     data_dirs = [cluster["data_dir"] for cluster in clusters(System(), [])]
 
     assert str(postmaster.parent) not in data_dirs
+
+
+# Of a process that leads a session without a terminal, as a daemon does. Prints what it gained.
+READS = """
+import os, sys
+from agents.host.system import System
+try:
+    getattr(System(), sys.argv[1])(sys.argv[2])
+except OSError as error:
+    print(error.strerror, end="; ")
+try:
+    os.open("/dev/tty", os.O_RDONLY)
+    print("has a terminal")
+except OSError as error:
+    print("has no terminal")
+"""
+
+
+@pytest.mark.parametrize("read", ["read", "in_page_cache", "drop_from_page_cache"])
+def test_a_link_to_a_terminal_does_not_become_the_terminal_of_the_agent(planted: Path, read: str) -> None:
+    """Its owner could end the agent by typing ^C."""
+    master, terminal = pty.openpty()
+    lock = planted.with_name("postmaster.pid")
+    lock.symlink_to(os.ttyname(terminal))
+
+    shown = subprocess.run(
+        [sys.executable, "-c", READS, read, lock], start_new_session=True, capture_output=True, text=True, check=True
+    )
+
+    os.close(master), os.close(terminal)
+    assert shown.stdout == "not a regular file; has no terminal\n"
+
+
+@pytest.mark.needs("strace")
+def test_a_device_in_place_of_a_file_is_not_opened(planted: Path, tmp_path: Path) -> None:
+    """Opening a watchdog starts it."""
+    lock, log = planted.with_name("postmaster.pid"), tmp_path / "log"
+    lock.symlink_to("/dev/zero")
+
+    subprocess.run(["strace", "-o", log, sys.executable, "-c", READS, "read", lock], capture_output=True, check=True)
+
+    opened = [line for line in log.read_text().splitlines() if str(lock) in line and line.startswith("open")]
+    assert opened and all("O_PATH" in line for line in opened)
 
 
 def test_a_file_without_end_is_refused(tmp_path: Path) -> None:
