@@ -20,6 +20,7 @@ from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence
 
 from ..errors import HostFailure
 from . import owned, programs
+from .output import read_output
 from .programs import NOBODY, STRANGER, TOOL_PATH
 from .reader import PAGE_BYTES, READ_BYTES, Reader
 
@@ -29,6 +30,7 @@ PF_KTHREAD = 0x00200000  # linux/sched.h
 KEXEC_DEFAULTS, NO_KEXEC = "/etc/default/kexec", "/no-kexec-reboot"
 OF_KERNEL = re.compile(r"/proc/(\d+/)?\w+\Z").match  # no account can replace these by links
 MOST_BYTES = 64 << 20  # of a file that is read whole
+OUTPUT_BYTES = 1 << 20  # of a program; `postgres --describe-config` prints 0.2 MiB
 
 
 @dataclass(frozen=True)
@@ -313,9 +315,10 @@ class System:
         group: Optional[int] = None,
         groups: Sequence[int] = (),
         stdin: str = "",
+        most_bytes: int = OUTPUT_BYTES,
     ) -> Finished:
-        """Run a short command in its own process group and wait. HostFailure when it is missing or exceeds limit_s.
-        Root runs nothing that another account can change."""
+        """Run a short command in its own process group and wait. HostFailure when it is missing, exceeds limit_s or
+        prints more than `most_bytes`. Root runs nothing that another account can change."""
         identity: dict[str, Any] = {} if user is None else {"user": user, "group": group, "extra_groups": groups}
         argv = [programs.find(argv[0]), *argv[1:]]
         if user is None:
@@ -334,12 +337,13 @@ class System:
         except OSError as error:
             raise programs.missing(argv[0], error) from error
         try:
-            out, err = child.communicate(stdin.encode(), timeout=limit_s)
-        except subprocess.TimeoutExpired:
+            out, err = read_output(child, stdin.encode(), limit_s, most_bytes)
+        except (subprocess.TimeoutExpired, OverflowError) as error:
             os.killpg(child.pid, signal.SIGKILL)
-            with suppress(subprocess.TimeoutExpired):  # what has left the group can hold the pipes open
-                child.communicate(timeout=1.0)
-            raise HostFailure(f"{argv[0]} did not end within {limit_s:g} s", argv=list(argv)) from None
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(1.0)
+            reason = error if isinstance(error, OverflowError) else f"did not end within {limit_s:g} s"
+            raise HostFailure(f"{argv[0]} {reason}", argv=argv) from None
         return Finished(list(argv), child.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
 
     def may_access(self, paths: Sequence[str], mode: int, user: Optional[int], group: Optional[int]) -> bool:

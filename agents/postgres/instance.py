@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence
 
 from ..errors import Failure, HostFailure, Unplannable, WorkloadFailure
-from ..host.system import Finished, Stat, System
+from ..host.system import MOST_BYTES, Finished, Stat, System
 from ..records.processes import Account, environment
 from ..settings import Plan, Proof
 
@@ -183,6 +183,7 @@ class Instance:
             groups=account.groups,
             stdin=stdin,
             limit_s=QUERY_S,
+            most_bytes=MOST_BYTES,  # names of all tables, or the contents of a dump
         )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -146,6 +148,38 @@ def test_a_program_whose_child_keeps_its_output_open_does_not_stop_the_agent(tmp
         System().run(["sh", "-c", "setsid sleep 60 & sleep 60"], limit_s=1.0)
 
     assert time.monotonic() - began < 30
+
+
+FLOODS = """
+import resource, sys
+from agents.errors import Failure
+from agents.host.system import System
+resource.setrlimit(resource.RLIMIT_AS, (512 << 20, 512 << 20))
+try:
+    System().run_found([sys.argv[1], "--version"], limit_s=30.0)
+except Failure as failure:
+    print(failure.message)
+"""
+
+
+@pytest.mark.parametrize("stream", [1, 2])
+def test_a_program_that_prints_without_end_does_not_fill_memory(planted: Path, stream: int) -> None:
+    program = planted / "postgres"
+    program.write_text(f"#!/bin/sh\nexec cat /dev/zero >&{stream}\n")
+
+    shown = subprocess.run([sys.executable, "-c", FLOODS, program], capture_output=True, text=True)
+
+    assert shown.stdout == f"{program} printed more than 1 MiB\n"
+
+
+def test_a_program_gets_its_input_while_it_prints() -> None:
+    text = "x" * 300_000
+
+    assert System().run(["cat"], stdin=text).stdout == text
+
+
+def test_a_program_need_not_read_its_input() -> None:
+    assert System().run(["true"], stdin="x" * 300_000).code == 0
 
 
 def test_a_tracer_of_root_attaches_only_to_processes_of_the_server_whatever_it_answers() -> None:
