@@ -6,7 +6,9 @@ import errno
 import os
 import shutil
 import stat
+import time
 from contextlib import suppress
+from functools import lru_cache
 from typing import Optional
 
 from ..errors import HostFailure
@@ -15,13 +17,15 @@ from ..errors import HostFailure
 TOOL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MOST_LINKS = 40  # as the kernel follows at most
 STRANGER = 2_000_000_002  # a uid that runs programs which several accounts can change; it owns nothing
+SYSTEM_GROUPS = 1000  # gids from here on are those of persons, or of a directory service
+MEMBERS_S = 60.0  # for which the members of a group are remembered: listing the accounts of LDAP can take seconds
 NOBODY = 65534  # the group of a program that is run as another account
-HINT = "let root own the program and the directories above it, and let no group write there"
+HINT = "let root own the program and the directories above it, and let no other account write there"
 
 
 def owners(path: str) -> Optional[frozenset[int]]:
     """Uids that could change what an absolute path names: owners of the file, of each link on the way and of all
-    directories above them. None when a group, or everybody, could. OSError if it does not exist."""
+    directories above them. None when other members of a group, or everybody, could. OSError if it does not exist."""
     uids, place, rest, links = {os.lstat("/").st_uid}, "/", path.split("/")[::-1], 0
     while rest:
         part = rest.pop()
@@ -50,8 +54,28 @@ def _is_open_to_others(path: str, about: os.stat_result) -> bool:
     """Whether accounts other than its owner can write a file, or replace entries of a directory."""
     if stat.S_ISDIR(about.st_mode) and about.st_mode & stat.S_ISVTX:
         return False
-    by_group = about.st_mode & stat.S_IWGRP and (about.st_gid != 0 or _has_acl(path))
-    return bool(by_group or about.st_mode & stat.S_IWOTH)
+    if about.st_mode & stat.S_IWOTH:
+        return True
+    if not about.st_mode & stat.S_IWGRP:
+        return False
+    minute = time.monotonic() // MEMBERS_S
+    return _has_acl(path) or (about.st_gid != 0 and _has_members(about.st_gid, about.st_uid, minute))
+
+
+@lru_cache(maxsize=64)
+def _has_members(gid: int, owner: int, _minute: float) -> bool:
+    """Whether accounts other than root and the owner can be in a group. A directory service does not always list whose
+    primary group it is, so only the group with the owner's name, or one of the system, can be without members."""
+    import grp
+    import pwd
+
+    try:
+        group, name = grp.getgrgid(gid), pwd.getpwuid(owner).pw_name
+    except KeyError:
+        return True
+    if set(group.gr_mem) - {"root", name} or (gid >= SYSTEM_GROUPS and group.gr_name != name):
+        return True
+    return any(entry.pw_gid == gid and entry.pw_uid not in (0, owner) for entry in pwd.getpwall())
 
 
 def _has_acl(path: str) -> bool:

@@ -116,6 +116,8 @@ class Existing(Owned, Target):
             )
         self._check_restart(state, bool(reasons))
         self._check_clients(bool(running))
+        for program in ("psql",) if state["unit"] else ("psql", "pg_ctl"):
+            self.tool(program)  # which checks it: the restore does not
         return self._journal.note("service", **state)
 
     def _check_files(self) -> None:

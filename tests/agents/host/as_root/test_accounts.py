@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import pwd
 import shutil
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -148,6 +150,86 @@ def test_a_program_whose_child_keeps_its_output_open_does_not_stop_the_agent(tmp
         System().run(["sh", "-c", "setsid sleep 60 & sleep 60"], limit_s=1.0)
 
     assert time.monotonic() - began < 30
+
+
+@pytest.fixture
+def private_groups() -> list[pwd.struct_passwd]:
+    """Two accounts, each with a group of its own name that has no other members."""
+    users = Counter(account.pw_gid for account in pwd.getpwall())
+    accounts = [account for account in pwd.getpwall() if account.pw_uid != 0 and users[account.pw_gid] == 1]
+    groups = {group.gr_gid: group for group in grp.getgrall() if not group.gr_mem}
+    found = [each for each in accounts if each.pw_gid in groups and groups[each.pw_gid].gr_name == each.pw_name]
+    return found[:2]
+
+
+def give(planted: Path, uid: int, gid: int) -> Path:
+    """As after `make install` with the umask 002. Its owner's home is closed to others."""
+    for path, mode in ((planted, 0o2770), (planted / "postgres", 0o775), (planted / "psql", 0o775)):
+        if not path.exists():
+            shutil.copy(planted / "postgres", path)
+        os.chown(path, uid, gid)
+        path.chmod(mode)
+    return planted / "postgres"
+
+
+def test_a_group_without_other_members_can_write_programs(
+    planted: Path, private_groups: list[pwd.struct_passwd]
+) -> None:
+    owner = private_groups[0]
+    program = give(planted, owner.pw_uid, owner.pw_gid)
+
+    System().run_found([str(program)])
+
+    assert programs.owners(str(program)) == {0, owner.pw_uid}
+    assert ran_as(planted) == {str(owner.pw_uid)}
+
+
+def test_a_system_group_without_members_can_write_programs_of_root(
+    planted: Path,
+) -> None:
+    staff = next(group.gr_gid for group in grp.getgrall() if group.gr_name in ("staff", "utmp") and not group.gr_mem)
+
+    assert programs.owners(str(give(planted, 0, staff))) == {0}
+
+
+def test_a_group_with_another_member_cannot_write_programs(
+    planted: Path, private_groups: list[pwd.struct_passwd]
+) -> None:
+    owner, other = private_groups
+
+    assert programs.owners(str(give(planted, owner.pw_uid, other.pw_gid))) is None
+    assert programs.owners(str(give(planted, 0, other.pw_gid))) is None
+
+
+def test_a_group_that_no_file_lists_cannot_write_programs(planted: Path) -> None:
+    assert programs.owners(str(give(planted, MALLORY, MALLORY))) is None
+
+
+def test_a_restore_executes_programs_that_were_checked_before_the_run(
+    planted: Path, private_groups: list[pwd.struct_passwd]
+) -> None:
+    """Their group can get a member during the run, and the cluster must be restored nevertheless."""
+    owner, other = private_groups
+    give(planted, owner.pw_uid, other.pw_gid)
+    planted.chmod(0o2775)
+    entry = {
+        "bin_dir": str(planted),
+        "uid": owner.pw_uid,
+        "gid": owner.pw_gid,
+        "groups": [],
+        "os_user": owner.pw_name,
+        "data_dir": str(planted.parent),
+        "options": [],
+        "unit": "",
+    }
+    with pytest.raises(Failure, match="is not executed, because another account can change it"):
+        Owned(System(), entry)
+
+    recorded = {**entry, "seq": 7}
+    Owned(System(), recorded).tool("psql")
+    Service(System(), cast(Any, None), recorded)._pg_ctl("start")
+
+    assert ran_as(planted) == {str(owner.pw_uid)}
 
 
 FLOODS = """
