@@ -9,12 +9,13 @@ import stat
 import time
 from contextlib import suppress
 from functools import lru_cache
-from typing import Optional
+from typing import Optional, Sequence
 
 from ..errors import HostFailure
 
 # Directories where distributions keep tools that a service account's PATH may lack.
 TOOL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+WRAPPERS = ("unshare", "taskset", "numactl")  # which execute the program in their arguments
 MOST_LINKS = 40  # as the kernel follows at most
 STRANGER = 2_000_000_002  # a uid that runs programs which several accounts can change; it owns nothing
 SYSTEM_GROUPS = 1000  # gids from here on are those of persons, or of a directory service
@@ -88,6 +89,16 @@ def _has_acl(path: str) -> bool:
 def find(name: str) -> str:
     """The absolute path of a program; `name` itself if it is a path, or is not on the PATH."""
     return name if "/" in name else shutil.which(name, path=os.environ.get("PATH", "") + ":" + TOOL_PATH) or name
+
+
+def command(argv: Sequence[str]) -> list[str]:
+    """A command of root with absolute paths of the programs that WRAPPERS name. HostFailure if another account can
+    change one of its programs. Each argument that names a program counts, because a wrapper could execute it."""
+    argv = [find(part) if not place or part in WRAPPERS else part for place, part in enumerate(argv)]
+    for place, part in enumerate(argv):
+        if not place or (part.startswith("/") and os.path.isfile(part) and os.access(part, os.X_OK)):
+            check(part, {0})
+    return argv
 
 
 def check(path: str, trusted: set[int]) -> None:

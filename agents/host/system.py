@@ -321,11 +321,11 @@ class System:
         prints more than `most_bytes`. Root runs nothing that another account can change."""
         identity: dict[str, Any] = {} if user is None else {"user": user, "group": group, "extra_groups": groups}
         argv = [programs.find(argv[0]), *argv[1:]]
-        if user is None:
-            self.check_program(argv[0])
+        if user is None and self.euid() == 0:
+            argv = programs.command(argv)
         try:
             child = subprocess.Popen(
-                list(argv),
+                argv,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -126,7 +126,7 @@ def spawn(
     HostFailure, with the cause, if it cannot be started. Root starts nothing that another account can change."""
     argv = [*account.wrapper, programs.find(argv[0]), *argv[1:]]
     if account.user is None and os.geteuid() == 0:
-        programs.check(programs.find(argv[0]), {0})
+        argv = programs.command(argv)
     cause = mmap.mmap(-1, CAUSE_BYTES)  # shared with the child: Popen does not say what its preexec_fn raised
 
     def before_exec() -> None:

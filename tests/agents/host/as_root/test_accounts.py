@@ -20,11 +20,15 @@ import pytest
 
 from agents.errors import Failure
 from agents.host import programs
+from agents.host.programs import TOOL_PATH
 from agents.host.system import System
 from agents.measure.tracer import Tracer
 from agents.postgres import gucs
 from agents.postgres.cluster import APART
 from agents.postgres.service import Owned, Service
+from agents.records.journal import Journal
+from agents.records.processes import Account, as_uid, spawn
+from agents.records.spool import Job
 from tests.agents.driver import OK, Connection, of
 
 pytestmark = pytest.mark.needs("root")
@@ -230,6 +234,47 @@ def test_a_restore_executes_programs_that_were_checked_before_the_run(
     Service(System(), cast(Any, None), recorded)._pg_ctl("start")
 
     assert ran_as(planted) == {str(owner.pw_uid)}
+
+
+@pytest.fixture
+def rooted() -> Account:
+    """Root itself, as an ordinary uid in a user namespace."""
+    return Account("rooted", wrapper=as_uid(1000))
+
+
+def start(tmp_path: Path, argv: list[str], account: Account, **env: str) -> str:
+    """The output of a process of a run."""
+    system = System()
+    journal, output = Journal(Job(tmp_path, system, lambda: None), system), tmp_path / "output"
+    with output.open("wb") as file:
+        child = spawn(journal, argv, purpose="load", account=account, env=env, stdout=file, stderr=file)
+        child.wait(10.0)
+    return output.read_text()
+
+
+@pytest.mark.parametrize("prefix", [[], ["taskset", "-c", "0"], ["taskset", "-c", "0", "numactl", "-l"]])
+def test_no_program_of_another_account_runs_with_the_rights_of_root_in_a_namespace(
+    planted: Path, tmp_path: Path, rooted: Account, prefix: list[str]
+) -> None:
+    """Root may own the directory, and postgres in it."""
+    os.chown(planted, 0, 0)
+    argv = [*prefix, f"{planted}/pgbench", "--version"]
+
+    with pytest.raises(Failure, match="pgbench is not executed, because another account can change it"):
+        System().run([*rooted.wrapper, *argv])
+    with pytest.raises(Failure, match="pgbench is not executed, because another account can change it"):
+        start(tmp_path, argv, rooted, PATH=TOOL_PATH)
+
+    assert ran_as(planted) == set()
+
+
+def test_the_wrapper_that_was_checked_is_the_one_that_runs(planted: Path, tmp_path: Path, rooted: Account) -> None:
+    """The variable PATH of the process can name others."""
+    shutil.copy(planted / "pgbench", planted / "unshare")
+
+    start(tmp_path, ["/bin/true"], rooted, PATH=f"{planted}:{TOOL_PATH}")
+
+    assert ran_as(planted) == set()
 
 
 FLOODS = """
