@@ -27,7 +27,10 @@ HINT = "let root own the program and the directories above it, and let no other 
 def owners(path: str) -> Optional[frozenset[int]]:
     """Uids that could change what an absolute path names: owners of the file, of each link on the way and of all
     directories above them. None when other members of a group, or everybody, could. OSError if it does not exist."""
-    uids, place, rest, links = {os.lstat("/").st_uid}, "/", path.split("/")[::-1], 0
+    top = os.lstat("/")
+    if _is_open_to_others("/", top):
+        return None
+    uids, place, rest, links = {top.st_uid}, "/", path.split("/")[::-1], 0
     while rest:
         part = rest.pop()
         if part == "..":

@@ -147,6 +147,26 @@ def test_whoever_owns_a_link_on_the_way_can_change_what_a_path_names(open_to_all
         System().run([f"{link}/bin/env"])
 
 
+OWNERS = """
+import os, sys
+from agents.host import programs
+os.chroot(sys.argv[1])
+print(programs.owners("/file"))
+"""
+
+
+@pytest.mark.parametrize(("mode", "able"), [(0o755, frozenset({0})), (0o777, None), (0o1777, frozenset({0}))])
+def test_whoever_can_write_to_the_root_directory_can_change_each_program(
+    tmp_path: Path, mode: int, able: frozenset[int] | None
+) -> None:
+    (tmp_path / "file").touch()
+    tmp_path.chmod(mode)
+
+    shown = subprocess.run([sys.executable, "-c", OWNERS, tmp_path], capture_output=True, text=True, check=True)
+
+    assert shown.stdout == f"{able}\n"
+
+
 def test_a_program_whose_child_keeps_its_output_open_does_not_stop_the_agent(tmp_path: Path) -> None:
     began = time.monotonic()
 
