@@ -319,6 +319,8 @@ class System:
     ) -> Finished:
         """Run a short command in its own process group and wait. HostFailure when it is missing, exceeds limit_s or
         prints more than `most_bytes`. Root runs nothing that another account can change."""
+        # Of an empty list, Python 3.12.0 keeps our groups (CVE-2023-6507).
+        groups = groups or [NOBODY if group is None else group]
         identity: dict[str, Any] = {} if user is None else {"user": user, "group": group, "extra_groups": groups}
         argv = [programs.find(argv[0]), *argv[1:]]
         if user is None and self.euid() == 0:

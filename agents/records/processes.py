@@ -136,7 +136,7 @@ def spawn(
                 # The child joins the group itself, so that it never uses anything outside. Only root may: so the
                 # account changes afterwards, whereas Popen would change it before.
                 journal.join(group)
-                _become(account)
+            _become(account)
         except OSError as error:
             where = f" (control group {group})" if group and not error.filename else ""
             cause.write(f"{error}{where}".encode()[:CAUSE_BYTES])
@@ -152,7 +152,6 @@ def spawn(
             cwd=str(directory),
             start_new_session=True,
             preexec_fn=before_exec,
-            **({} if group else _identity(account)),
         )
     except (OSError, subprocess.SubprocessError) as error:
         reason = cause[:].rstrip(b"\0").decode(errors="replace") or error
@@ -162,15 +161,9 @@ def spawn(
     return Child(popen, journal.open_processes()[-1])
 
 
-def _identity(account: Account) -> dict[str, Any]:
-    """Return the arguments of Popen that change the account; {} if it stays the same."""
-    if account.user is None:
-        return {}
-    return {"user": account.user, "group": account.group, "extra_groups": account.groups}
-
-
 def _become(account: Account) -> None:
-    """Change to the account, in the order of Popen: groups, then gid, then uid, after which neither can change."""
+    """Change to the account, in the order of Popen: groups, then gid, then uid, after which neither can change. Of an
+    empty list, Popen of Python 3.12.0 keeps our groups (CVE-2023-6507)."""
     if account.owner:
         uid, gid = account.owner
         os.setgroups(account.groups)
