@@ -22,6 +22,8 @@ LINE = re.compile(r"^\s*([A-Za-z_]\w*)\s*(?:=\s*|\s)\s*('(?:[^']|'')*'|[^\s#]+)"
 INCLUDE = re.compile(r"^\s*(include_dir|include_if_exists)\s*=?\s*'((?:[^']|'')+)'", re.MULTILINE | re.IGNORECASE)
 OURS = "proving_ground.conf"
 DEEPEST = 10  # as PostgreSQL itself allows
+MOST_FILES = 1000  # of one configuration; files that include each other have no end
+MOST = 100  # any account can start what looks like a cluster
 
 
 @dataclass
@@ -57,7 +59,8 @@ def clusters(system: System, installed: list[dict[str, Any]], data_dirs: Iterabl
     there = (
         cluster for _, cluster in sorted(index.items()) if _is_there(system, cluster) and not _ours(cluster.data_dir)
     )
-    return [_describe(system, cluster, installed) for cluster in there]
+    kept = sorted(there, key=lambda cluster: cluster.found_by == ["process"])[:MOST]  # those of the system first
+    return [_describe(system, cluster, installed) for cluster in sorted(kept, key=lambda cluster: cluster.data_dir)]
 
 
 def _at(index: Index, data_dir: str) -> Cluster:
@@ -92,7 +95,7 @@ def _of_process(system: System, process: Process, lines: list[str]) -> dict[str,
     config = re.search(r"config[_-]file=([^\0]+)", "\0".join(argv))
     return {
         "postmaster": process,
-        "port": int(lines[3]) if len(lines) > 3 and lines[3].strip().isdigit() else 0,
+        "port": _number(lines[3]) if len(lines) > 3 else 0,
         "config_file": config.group(1) if config else "",
         "bin_dir": os.path.dirname(system.link(f"/proc/{process.pid}/exe") or argv[0]),
     }
@@ -166,21 +169,23 @@ def _matching(system: System, pattern: str) -> list[str]:
     return paths
 
 
-def read_config(system: System, path: str, depth: int = 0) -> dict[str, str]:
+def read_config(system: System, path: str, depth: int = 0, files: Optional[list[str]] = None) -> dict[str, str]:
     """Parameters of a postgresql.conf and of the files that it includes; the last line counts. `include_dir` is there
     as well, as an absolute path."""
-    if depth > DEEPEST:
+    files = [] if files is None else files
+    if depth > DEEPEST or len(files) >= MOST_FILES:
         return {}
+    files.append(path)
     config: dict[str, str] = {}
     for name, raw in LINE.findall(system.text(path)):
         value = raw[1:-1].replace("''", "'") if raw.startswith("'") else raw
         place = os.path.normpath(os.path.join(os.path.dirname(path), value))
         if name.lower() in ("include", "include_if_exists"):
-            config.update(read_config(system, place, depth + 1))
+            config.update(read_config(system, place, depth + 1, files))
         elif name.lower() == "include_dir":
             for file in system.names(place):
                 if file.endswith(".conf") and not file.startswith("."):
-                    config.update(read_config(system, f"{place}/{file}", depth + 1))
+                    config.update(read_config(system, f"{place}/{file}", depth + 1, files))
             config["include_dir"] = place
         else:
             config[name.lower()] = value
@@ -230,14 +235,18 @@ def _describe(system: System, cluster: Cluster, installed: list[dict[str, Any]])
 
 
 def _port(config: dict[str, str]) -> int:
-    port = config.get("port", "")
-    return int(port) if port.isdigit() else 0
+    return _number(config.get("port", ""))
+
+
+def _number(text: str) -> int:
+    """A port or pid from a file that any account may have written; 0 for other text."""
+    return int(text) if re.fullmatch(r"\s*[0-9]{1,9}\s*", text) else 0
 
 
 def _by_pid_file(system: System, path: str) -> Optional[Process]:
     """The postmaster by a file that all users may read, if its data directory is not readable for us."""
-    first = system.text(path).partition("\n")[0] if path else ""
-    process = system.process(int(first)) if first.strip().isdigit() else None
+    pid = _number(system.text(path).partition("\n")[0]) if path else 0
+    process = system.process(pid) if pid else None
     return process if process and process.name in ("postgres", "postmaster") else None
 
 

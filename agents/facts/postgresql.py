@@ -39,5 +39,5 @@ def _installation(system: System, versions: Versions, path: str) -> dict[str, An
 
 def major(version: str) -> int:
     """ "15.18" -> 15, "9.6" -> 9, "" -> 0."""
-    match = re.match(r"\d+", version)
+    match = re.match(r"[0-9]{1,3}(?![0-9])", version)
     return int(match.group(0)) if match else 0

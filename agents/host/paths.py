@@ -138,6 +138,7 @@ def _lend(run: Run, real: str, number: int) -> str:
     than the agent's. It is removed with the run."""
     node = f"/dev/proving-ground-{run.job.run}-{os.major(number)}-{os.minor(number)}"
     if run.journal.made(node) and os.path.lexists(node):  # a restart removes it
+        devices.empty_page_cache(real)
         return node
     claimed = devices.claim(run.system, real)
     run.hold(claimed)

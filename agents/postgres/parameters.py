@@ -42,7 +42,8 @@ def _of_cluster(system: System, cluster: Mapping[str, Any], names: Sequence[str]
         settings = _ask(system, cluster, [name for name in names if QUOTABLE.fullmatch(name)])
     except Failure as failure:
         refused = failure.as_json()
-    except OSError as problem:
+    except (OSError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
+        # The cluster's owner may have put any program in the place of psql.
         refused = HostFailure(f"{cluster['data_dir']} cannot be queried: {problem}").as_json()
     return {"name": cluster["name"], "data_dir": cluster["data_dir"], "settings": settings, "refused": refused}
 

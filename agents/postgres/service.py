@@ -211,7 +211,7 @@ def account_of(entry: Record) -> Account:
 def postmaster(system: System, pgdata: str) -> Optional[Process]:
     """The process that postmaster.pid names, when it lives and this is where it works."""
     lines = system.text(f"{pgdata}/postmaster.pid").splitlines()
-    process = system.process(int(lines[0])) if lines and lines[0].isdigit() else None
+    process = system.process(int(lines[0])) if lines and re.fullmatch("[0-9]{1,9}", lines[0]) else None
     return process if process and process.alive and system.cwd(process.pid) == pgdata else None
 
 

@@ -130,9 +130,16 @@ def left(system: System, pgdata: str) -> Proof:
 
 
 def files_below(directory: str) -> list[str]:
-    """Return all files below a directory, including those behind symbolic links."""
-    paths = []
-    for place, _, names in os.walk(directory, followlinks=True):
+    """Return all files below a directory, including those behind symbolic links. Each directory counts once, because a
+    link can lead back up."""
+    paths: list[str] = []
+    seen: set[tuple[int, int]] = set()
+    for place, below, names in os.walk(directory, followlinks=True):
+        status = os.stat(place)
+        if (status.st_dev, status.st_ino) in seen:
+            below.clear()
+            continue
+        seen.add((status.st_dev, status.st_ino))
         paths += [os.path.join(place, name) for name in names]
     return paths
 

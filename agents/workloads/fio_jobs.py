@@ -27,8 +27,8 @@ HARMLESS = frozenset(
     group_reporting numjobs thread exitall exit_what exitall_on_error
     ioengine iodepth iodepth_batch iodepth_batch_submit iodepth_batch_complete iodepth_batch_complete_min
     iodepth_batch_complete_max iodepth_low io_submit_mode serialize_overlap hipri hipri_percentage sqthread_poll
-    sqthread_poll_cpu fixedbufs registerfiles nonvectored uncached force_async userspace_reap nowait cmdprio
-    cmdprio_class cmdprio_percentage prio prioclass nice rwmixread rwmixwrite random_distribution random_generator
+    sqthread_poll_cpu fixedbufs registerfiles nonvectored uncached force_async userspace_reap nowait prio prioclass
+    nice rwmixread rwmixwrite random_distribution random_generator
     randrepeat allrandrepeat randseed norandommap softrandommap percentage_random percentage_sequential refill_buffers
     zero_buffers scramble_buffers buffer_compress_percentage buffer_compress_chunk dedupe_percentage dedupe_mode
     dedupe_working_set_percentage thinktime thinktime_blocks thinktime_blocks_type thinktime_iotime thinktime_spin rate
@@ -49,6 +49,7 @@ REFUSED = {
     **dict.fromkeys(("read_iolog", "write_iolog", "merge_blktrace_file"), "it replays or writes a trace"),
     **dict.fromkeys(("opendir", "filename_format", "lockfile"), "it chooses files automatically; use filename"),
     "ioscheduler": "it changes the device: use the setting block_device, which is restored",
+    **dict.fromkeys(("cmdprio", "cmdprio_class", "cmdprio_percentage"), "only root may give requests this priority"),
     "allow_mounted_write": "a mounted device is never written",
     **dict.fromkeys(
         ("write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "log_avg_msec", "log_hist_msec",
@@ -168,8 +169,9 @@ def _section(content: str, shared: dict[str, str]) -> Section:
 def _checked(content: str) -> tuple[str, str]:
     key, equals, value = (part.strip() for part in content.partition("="))
     key = ALIASES.get(key, key)
-    if key.split()[0] in REFUSED:
-        raise Unplannable(FIELD, content, f"a file without it: {REFUSED[key.split()[0]]}")
+    word = key.partition(" ")[0]  # include FILE
+    if word in REFUSED:
+        raise Unplannable(FIELD, content, f"a file without it: {REFUSED[word]}")
     if key not in HARMLESS and key not in PATHS:
         raise Unplannable(FIELD, content, "sections, comments and keys that run no program and name no other file")
     if re.search(r"[$`\\\x00-\x1f]", value) or (equals and not value):
@@ -181,6 +183,8 @@ def _checked(content: str) -> tuple[str, str]:
 def _check_value(content: str, key: str, value: str) -> None:
     if key == "ioengine" and value not in ENGINES:
         raise Unplannable(FIELD, content, f"engines: {', '.join(ENGINES)}")
+    if (key == "prioclass" and value == "1") or (key == "nice" and value.startswith("-")):
+        raise Unplannable(FIELD, content, "a priority that accounts other than root may have")
     if key == "name" and not _PLAIN_NAME.fullmatch(value):
         raise Unplannable(FIELD, content, "a plain name")
     if key == "runtime" or key == "ramp_time":

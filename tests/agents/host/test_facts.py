@@ -197,3 +197,4 @@ def test_the_last_line_of_a_configuration_counts_in_any_file() -> None:
 
 def test_a_configuration_that_includes_itself_ends() -> None:
     assert read_config(FakeSystem({"/c": "port = 1\ninclude 'c'\n"}), "/c") == {"port": "1"}
+    assert read_config(FakeSystem({"/c": "port = 1\n" + 9 * "include 'c'\n"}), "/c") == {"port": "1"}

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from agents.facts.clusters import clusters
+from agents.facts.clusters import MOST, clusters
 from agents.facts.tools import Versions
 from agents.host.system import System
 from agents.postgres.instance import Instance
 from agents.records.processes import Account
+from agents.settings.cache import files_below
 
 pytestmark = [pytest.mark.needs("root"), pytest.mark.fast]
 MALLORY, OTHER = 54321, 54322
@@ -96,6 +97,47 @@ def postmaster(planted: Path) -> Iterator[Path]:
     yield planted.parent / "postmaster.pid"
     process.kill()
     process.wait()
+
+
+@pytest.mark.parametrize("port", ["\u00b2", "9" * 5000, "-1", "5432 5433"])
+def test_a_port_that_is_no_number_costs_no_other_fact(postmaster: Path, port: str) -> None:
+    pid = int(subprocess.check_output(["pgrep", "-xu", str(MALLORY), "postgres"]))
+    postmaster.write_text(f"{pid}\n{postmaster.parent}\n1\n{port}\n")
+
+    ports = {cluster["data_dir"]: cluster["port"] for cluster in clusters(System(), [])}
+
+    assert ports[str(postmaster.parent)] == 5432
+
+
+def test_clusters_that_anybody_can_start_leave_room_for_those_of_the_host(planted: Path) -> None:
+    given = planted.parent / "z"
+    given.mkdir()
+    (given / "PG_VERSION").write_text("16\n")
+    shutil.copy(shutil.which("sleep") or "", planted)
+    processes = [start_in(planted.parent / f"{number:03}", planted) for number in range(MOST + 10)]
+
+    listed = [cluster["data_dir"] for cluster in clusters(System(), [], [str(given)])]
+
+    for process in processes:
+        process.kill()
+        process.wait()
+    assert len(listed) == MOST and str(given) in listed
+
+
+def start_in(directory: Path, program: Path) -> subprocess.Popen[bytes]:
+    """A process of Mallory's that looks like the postmaster of a cluster in the directory."""
+    directory.mkdir()
+    (directory / "PG_VERSION").write_text("16\n")
+    process = subprocess.Popen([program, "60"], cwd=directory, user=MALLORY, group=MALLORY, extra_groups=[])
+    (directory / "postmaster.pid").write_text(f"{process.pid}\n")
+    return process
+
+
+def test_a_link_that_leads_back_up_lists_no_file_twice(planted: Path) -> None:
+    for name in ("a", "b"):
+        planted.with_name(name).symlink_to(".")
+
+    assert files_below(str(planted.parent)) == [str(planted)]
 
 
 def test_a_fifo_as_lock_file_does_not_stop_the_agent(postmaster: Path) -> None:

@@ -269,6 +269,28 @@ def test_an_empty_device_that_was_allowed_is_written(agent: Connection, device: 
 
 
 @pytest.mark.needs("fio", "root")
+def test_each_step_reads_a_device_anew(agent: Connection, device: str, order: Any) -> None:
+    spec = order(("device", device), filename=device, rw="read", size="32m")
+    spec["steps"].append({**spec["steps"][0], "name": "again"})
+
+    ended, error, _ = outcome(agent, spec)
+
+    assert ended == "ok", error
+    sectors_read = int(Path("/sys/block", os.path.basename(device), "stat").read_text().split()[2])
+    assert sectors_read * 512 >= 2 * (32 << 20)
+
+
+@pytest.mark.needs("fio", "root")
+def test_a_phase_that_would_find_a_device_in_memory_is_refused(agent: Connection, device: str, order: Any) -> None:
+    phases = f"[global]\nfilename={device}\nsize=1m\n[write]\nrw=write\n[read]\nstonewall\nrw=read\n"
+    spec = order(("device", device), job_file=phases)
+
+    ended, error, _ = outcome(agent, spec)
+
+    assert ended == "failed" and "a step for each phase" in str(error)
+
+
+@pytest.mark.needs("fio", "root")
 def test_a_device_with_a_file_system_is_never_written(agent: Connection, device: str, order: Any) -> None:
     make("mkfs.ext4", "-q", device)
     before = Path(device).read_bytes()

@@ -212,6 +212,7 @@ def test_only_the_agent_sets_the_directory_of_fio_files() -> None:
         "size=`id`",
         "verify_dump=1",
         "cgroup=x",
+        *("=x", "=", "prioclass=1", "nice=-5", "cmdprio_percentage=5"),
     ],
 )
 def test_fio_refuses_programs_other_files_and_expansions(line: str) -> None:

@@ -47,6 +47,13 @@ ATTACKS = {
     ),
 }
 PROGRAM = "/opt/attacks.py"
+# Each has a file that the agent writes into a directory of the load, which the load's account attacks.
+STEPS = [
+    {"name": "load", "role": "warm", "kind": "pgbench", "options": {"script": "select 1;", "time_s": 1, "rate": 50}},
+    {"name": "statements", "role": "warm", "kind": "sql", "options": {"query": "select 1", "times": 2}},
+    {"name": "io", "role": "warm", "kind": "fio", "options": {"job_file": "[a]\nrw=write\nsize=1m\n"}},
+    {"name": "measure", "role": "measure", "kind": "pgbench", "options": campaigns.CALM},
+]
 # Files that only root may change: name, owner, mode, size and time of each, and the contents of some. The launcher
 # stores what it receives as incoming.sig until it is verified.
 OF_ROOT = """
@@ -116,7 +123,7 @@ def work(host: Host, admin: User, until: float) -> list[Run]:
     while time.monotonic() < until:
         try:
             contact.check_host(host)
-            campaign = campaigns.start(host, admin, time_s=2)
+            campaign = campaigns.start(host, admin, steps=STEPS)
             ended += campaigns.finish(campaign).runs.all()
         except ProvingError:
             contact.release_host(Host.objects.get(pk=host.pk))
