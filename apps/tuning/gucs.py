@@ -26,6 +26,12 @@ FORMER = {
     "sql_inheritance", "stats_temp_directory", "trace_recovery_messages", "vacuum_cleanup_index_scale_factor",
     "vacuum_defer_cleanup_age", "wal_keep_segments",
 }  # fmt: skip
+# Choices of servers that were built with a library, which ours may lack. The host's server is asked before a run.
+OF_SOME_BUILDS = {
+    "default_toast_compression": ["lz4"],
+    "io_method": ["io_uring"],
+    "wal_compression": ["lz4", "zstd"],
+}
 QUANTITY = re.compile(r"^(-?\d+(?:\.\d+)?)\s*([A-Za-z]*)$")
 
 
@@ -33,6 +39,8 @@ QUANTITY = re.compile(r"^(-?\d+(?:\.\d+)?)\s*([A-Za-z]*)$")
 def catalogue() -> dict[str, dict[str, Any]]:
     """name -> {"vartype", "unit", "min_val", "max_val", "enumvals", "context", "short_desc", "boot_val"}."""
     known: dict[str, dict[str, Any]] = json.loads(FILE.read_text())
+    for name, choices in OF_SOME_BUILDS.items():
+        known[name]["enumvals"] += [choice for choice in choices if choice not in known[name]["enumvals"]]
     return known
 
 
