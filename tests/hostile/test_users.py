@@ -94,6 +94,21 @@ def test_downloads_that_are_not_read_leave_pages_to_others(web: WebServer, team:
     assert statuses[200] <= 2 * turns.MOST  # in two processes (embedded/commands.py)
 
 
+def test_downloads_of_several_users_that_are_not_read_hold_no_connection(web: WebServer, team: dict[str, Any]) -> None:
+    """Together they have more downloads than the pool of a process has connections (settings.py)."""
+    artefact = team["ok_run"].artefacts.first()
+    type(artefact).objects.filter(pk=artefact.pk).update(content=b"x" * LARGE, size=LARGE)
+    url = reverse("run_artefact", args=[team["ok_run"].pk, artefact.pk])
+
+    with ExitStack() as held:
+        for role in (Role.VIEWER, Role.TUNER, Role.ADMIN):
+            held.enter_context(unread(web, url, f"Cookie: {cookie(team[role.value])}", 2 * turns.MOST))
+        others = {"Cookie": cookie(team["operator"])}
+        statuses = [ask(web, "GET", reverse("host_list"), **others)[0] for _ in range(6)]
+
+    assert statuses == [200] * 6
+
+
 @pytest.mark.parametrize("name", ["campaign_explore", "campaign_explore_figure", "compare", "campaign_detail"])
 def test_pages_that_compute_leave_connections_to_others(web: WebServer, team: dict[str, Any], name: str) -> None:
     """The pages wait for rows here, as long as a page that computes does. The first answer is a refusal."""
