@@ -357,6 +357,49 @@ def test_a_planted_server_is_not_asked_for_its_parameters_as_root(
     assert ran_as(planted) == {str(MALLORY)}
 
 
+@pytest.fixture
+def postmaster(open_to_all: Path) -> Iterator[Path]:
+    """The bin directory of a process of nobody's that calls itself postgres in a data directory. The programs that are
+    there now append the uid that they ran with to the file `ran`."""
+    nobody, bin_dir, data_dir = pwd.getpwnam("nobody"), open_to_all / "bin", open_to_all / "data"
+    mark = open_to_all / "ran"
+    mark.touch()
+    mark.chmod(0o666)  # the kernel lets root write to no file of another account in a directory that is open to all
+    bin_dir.mkdir()
+    data_dir.mkdir(mode=0o700)
+    (data_dir / "PG_VERSION").write_text("16\n")
+    (data_dir / "postgresql.conf").write_text("port = 6543\n")
+    shutil.copy(shutil.which("sleep") or "", bin_dir / "postgres")
+    for path in (bin_dir, data_dir):
+        os.chown(path, nobody.pw_uid, nobody.pw_gid)
+    account: dict[str, Any] = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+    process = subprocess.Popen([bin_dir / "postgres", "300"], cwd=data_dir, **account)
+    (data_dir / "postmaster.pid").write_text(f"{process.pid}\n{data_dir}\n0\n6543\n{data_dir}\n")
+    (bin_dir / "postgres").unlink()
+    for name, end in (("postgres", ""), ("psql", "exit 1\n")):
+        (bin_dir / name).write_text(PROGRAM.format(mark=mark) + end)
+        (bin_dir / name).chmod(0o755)
+        os.chown(bin_dir / name, nobody.pw_uid, nobody.pw_gid)
+    yield bin_dir
+    process.kill()
+    process.wait()
+
+
+def test_a_process_named_postgres_has_nothing_run_as_root_when_drift_is_asked_for(
+    agent: Connection, postmaster: Path
+) -> None:
+    """The facts of the host name its programs, and the request for the parameters in effect executes them."""
+    facts = agent.call("facts", pg_bin_dirs=[str(postmaster)])
+    planted = [each for each in facts["clusters"] if each["bin_dir"] == str(postmaster)]
+    by_facts = ran_as(postmaster)
+    (shown,) = agent.call("parameters", clusters=planted, names=["work_mem"])
+
+    assert [(each["owner"], each["running"]) for each in planted] == [("nobody", True)]
+    assert by_facts == {str(pwd.getpwnam("nobody").pw_uid)}
+    assert "cannot query" in shown["refused"]["message"]
+    assert ran_as(postmaster) == by_facts
+
+
 @pytest.mark.parametrize("name", ["postgres", "psql", "pg_ctl"])
 def test_the_owner_of_a_cluster_executes_no_program_of_another_account(planted: Path, bin_dir: str, name: str) -> None:
     """Whoever names the bin directory in a request must not become the owner of the cluster."""
