@@ -7,6 +7,7 @@ import struct
 import uuid
 import zlib
 from contextlib import suppress
+from pathlib import Path
 
 import asyncssh
 import psycopg
@@ -185,6 +186,29 @@ def test_a_tick_that_works_again_clears_the_attempts(host: Host, admin: User, mo
     assert (run.state, run.error) == (Run.State.RUNNING, None)
     services.cancel_run(run, by=admin)
     campaigns.finish(run.campaign)
+
+
+@pytest.mark.fast
+@pytest.mark.django_db(transaction=True)
+def test_a_cancelled_run_whose_events_are_unusable_ends(
+    host: Host, admin: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of its ticks fails when it reads the events. Cancelling it did nothing."""
+    monkeypatch.setattr(claims, "FOLLOW_S", 0.5)
+    run: Run = campaigns.start(host, admin, time_s=60).runs.get()
+    dispatch.tick(run)  # submits it
+    with (Path(host.spool_dir) / "jobs" / str(run.pk) / "events.ndjson").open("ab") as events:
+        events.write((b"x" * received.MIN_LINE_BYTES + b"\n") * (received.MAX_DAMAGED + 1))
+
+    services.cancel_run(run, by=admin)
+    for _ in range(3):
+        dispatch.tick(run)
+        run.refresh_from_db()
+
+    assert (run.state, run.outcome) == (Run.State.ENDED, Run.Outcome.FAILED)
+    assert "damaged events" in run.error["message"]
+    assert run.campaign.ended_at
+    assert Host.objects.get(pk=host.pk).state == Host.State.QUARANTINED
 
 
 def test_a_failure_to_end_a_run_is_an_attempt_as_well(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
