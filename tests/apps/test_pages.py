@@ -46,6 +46,20 @@ def test_pages_are_shown_or_refused_stay_in_no_cache_and_change_nothing(
     assert _everything() == before
 
 
+def test_the_login_refusals_and_the_api_stay_in_no_cache(client: Client, team: dict[str, Any]) -> None:
+    of_admins = next(url for _, url, least in pages(team) if least == Role.ADMIN)
+    answers = {"login": client.get(reverse("login"))}
+    client.force_login(team["viewer"])
+
+    answers |= {"refused": client.get(of_admins), "missing": client.get("/hosts/missing/")}
+    answers["missing in the api"] = client.get("/api/v1/hosts/0/")
+
+    expected = {"login": 200, "refused": 403, "missing": 404, "missing in the api": 404}
+    assert {name: answer.status_code for name, answer in answers.items()} == expected
+    stored = {name: answer.headers.get("Cache-Control", "") for name, answer in answers.items()}
+    assert {name: each for name, each in stored.items() if "no-store" not in each} == {}
+
+
 def test_requests_without_a_login_are_sent_to_the_login(client: Client, team: dict[str, Any]) -> None:
     for name, url, _ in pages(team):
         answer = client.get(url)
