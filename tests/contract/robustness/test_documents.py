@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import time
+from pathlib import Path
 
 import pytest
 import yaml
@@ -14,6 +16,7 @@ from apps.documents import DEEPEST, read_json, read_yaml
 from apps.results.imports.files import File
 from apps.results.imports.manifest import read_manifest
 from common.errors import FormatError, PlanError
+from embedded import paths
 
 BRACKETS = "[" * 100_000
 QUICK_S = 5.0
@@ -62,3 +65,25 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 def test_invalid_keys_duplicate_keys_and_aliases_are_refused(text: str) -> None:
     with pytest.raises(yaml.YAMLError):
         read_yaml(text)
+
+
+PRODUCT = ("agents", "apps", "cli", "common", "deploy", "embedded", "readers", "stats")
+OWN_LOADERS = {
+    "apps/documents.py": "it is the strict loader",
+    "apps/searches/presets.py": "it reads files of this repository only",
+}
+
+
+def loads_yaml(file: Path) -> bool:
+    """Whether a module calls a loader of PyYAML, or imports names from it."""
+    nodes = list(ast.walk(ast.parse(file.read_text())))
+    called = {ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)}
+    imported = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+    return "yaml" in imported or any(name.startswith("yaml.") and "load" in name for name in called)
+
+
+def test_yaml_of_other_authors_is_read_by_the_strict_loader_only() -> None:
+    """JSON is parsed in dozens of modules, most of which read what the server or the agent has written itself."""
+    modules = [file for folder in PRODUCT for file in sorted((paths.CHECKOUT / folder).rglob("*.py"))]
+
+    assert [str(file.relative_to(paths.CHECKOUT)) for file in modules if loads_yaml(file)] == list(OWN_LOADERS)
