@@ -9,7 +9,7 @@ import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Mapping, Optional, Sequence, Union
+from typing import IO, Mapping, Optional, Sequence, Union
 
 from ..errors import HostFailure
 from ..host import programs
