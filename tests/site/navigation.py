@@ -43,6 +43,7 @@ SECTIONS = (
             "docs/teams",
             "docs/identity",
             "docs/production",
+            "docs/runbook",
         ),
     ),
     Section(
