@@ -35,7 +35,8 @@ def current_key() -> SigningKey:
 def prepare_next_key() -> SigningKey:
     """Create the next key, so that hosts can trust it before it is used. PlanError if there is one already."""
     if SigningKey.objects.filter(state=SigningKey.State.NEXT).exists():
-        raise PlanError("key", "the next key already exists", hint="see --show; use it with --use-next")
+        hint = "sign_agent without options lists the keys; --use-next makes it sign"
+        raise PlanError("key", "the next key already exists", hint=hint)
     return _make(SigningKey.State.NEXT)
 
 

@@ -35,6 +35,21 @@ def test_ready_when_all_of_it_answers() -> None:
     assert (answer.status_code, answer.json()) == (200, READY)
 
 
+@pytest.mark.usefixtures("disconnected")
+def test_a_database_that_is_down_is_tried_once(monkeypatch: pytest.MonkeyPatch, django_db_blocker: Any) -> None:
+    attempts: list[int] = []
+    connect = connection.get_new_connection
+    monkeypatch.setitem(connection.settings_dict, "PORT", "1")
+    monkeypatch.setitem(connection.settings_dict, "OPTIONS", {})  # without a pool
+    monkeypatch.setattr(connection, "get_new_connection", lambda how: (attempts.append(1), connect(how))[1])
+
+    with django_db_blocker.unblock():
+        answer = Client().get("/readyz")
+
+    assert answer.json() == READY | {"database": "unreachable", "migrations": "unreachable"}
+    assert len(attempts) == 1
+
+
 @pytest.mark.django_db
 def test_not_ready_without_a_broker_and_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app.conf, "broker_write_url", "redis://127.0.0.1:1/0")
