@@ -25,8 +25,8 @@ from apps.results.store import fold
 
 
 def to_ingest() -> QuerySet[Run]:
-    """Ended runs whose results are not read yet."""
-    return Run.objects.filter(state=Run.State.ENDED, ingested_at=None).order_by("ended_at")[:100]
+    """Ended runs whose results are not read yet: those that took too long come last, so that others are read."""
+    return Run.objects.filter(state=Run.State.ENDED, ingested_at=None).order_by("read_attempts", "ended_at")[:100]
 
 
 def to_fold() -> QuerySet[Run]:

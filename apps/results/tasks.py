@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from celery import shared_task
 from django.utils import timezone
 
@@ -13,6 +15,8 @@ from apps.results.answers import interim_analyses
 from apps.results.answers.history import regressions
 from apps.results.store import campaign_cache, fold, retention
 from apps.results.store import ingest as reading
+
+BEGIN_S = 10.0  # no further run is read after this: each gets most of the task's time limit
 
 
 @shared_task(name="results.ingest")
@@ -29,7 +33,10 @@ def ingest(run_id: str) -> None:
 @shared_task(name="results.ingest_due")
 def ingest_due() -> None:
     """Enqueue runs whose message was lost, and interim analyses that were not made after them."""
+    until = time.monotonic() + BEGIN_S
     for run in queries.to_ingest():
+        if time.monotonic() > until:
+            break
         with logs.about(run.pk), faults.apart("reading results"):
             if reading.ingest(run):
                 traces.write(run)

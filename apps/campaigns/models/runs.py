@@ -87,6 +87,9 @@ class Run(JobFields):
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     ingested_at = models.DateTimeField(null=True, blank=True, help_text="when its results were processed")
+    read_attempts = models.PositiveSmallIntegerField(
+        default=0, db_default=0, help_text="attempts to read its results that did not end"
+    )
 
     objects = RunQuerySet.as_manager()  # type: ignore[misc]  # instead of that of Walled
 

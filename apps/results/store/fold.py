@@ -64,6 +64,8 @@ def _batch(run: Run, events: Any, upto: int | None, named: str) -> tuple[int, bo
     for (step, source), listed in by_source.items():
         append(run, step, source, table_of(listed))
     samples.filter(seq__lte=rows[-1][0]).delete()
+    # A run with very many samples needs several attempts to be read (ingest.py). This one is worth it.
+    Run.objects.filter(pk=run.pk, read_attempts__gt=1).update(read_attempts=1)
     return len(rows), more
 
 

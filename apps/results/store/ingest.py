@@ -1,4 +1,7 @@
-"""Read an ended run's raw output and samples into measurements and series. Repeating it gives the same result."""
+"""Read an ended run's raw output and samples into measurements and series. Repeating it gives the same result.
+
+Each attempt is counted before it begins: one that reaches a time limit, or uses up the memory, may end without a
+further statement. A run that was not read in MAX_ATTEMPTS fails. A lost connection is no attempt."""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
+from celery.exceptions import SoftTimeLimitExceeded
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -31,7 +35,9 @@ SERVER_LOG = "out/postgresql.log"
 SERIES = "series.json"
 # Limits for a run; runs of a day with all collectors need a tenth.
 MAX_ROWS = 10_000
+MAX_CHECKPOINTS = 50_000
 MAX_PROOF_LINES, MAX_PROOF_CHARACTERS = 1000, 1000
+MAX_ATTEMPTS = 3
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
@@ -40,26 +46,46 @@ log = logging.getLogger(__name__)
 def ingest(run: Run) -> bool:
     """Read the results of an ended run, once. Returns False if they were read before, or if the run has not ended."""
     waiting = Run.objects.filter(pk=run.pk, state=Run.State.ENDED, ingested_at=None)
-    if not waiting.exists():
+    attempt = _count_attempt(waiting)
+    if attempt is None:
         return False
     try:
-        fold.fold(run)  # step by step, so that a repetition after a crash continues
-        read = _read(run, waiting)
+        read = _attempt(run, waiting, attempt)
     except MemoryError:  # other tasks of the process use memory, too: the next time there may be enough
         raise
     except Exception as error:  # malformed output of a host, or a defect of a parser
         if faults.is_of_server(error):
+            if not isinstance(error, SoftTimeLimitExceeded):
+                waiting.update(read_attempts=attempt - 1)
             raise
-        read = _give_up(run, waiting, error)
+        log.exception("results of run %s cannot be read", run.pk)
+        read = _give_up(run, waiting, received.described(error))
     if read and run.campaign.stop:
         interim_analyses.analyse(run.campaign)
     return read
 
 
-def _give_up(run: Run, waiting: QuerySet[Run], error: Exception) -> bool:
+@transaction.atomic
+def _count_attempt(waiting: QuerySet[Run]) -> int | None:
+    """Return the number of this attempt to read a run. None if it was read, or another worker reads it now."""
+    before = waiting.select_for_update(skip_locked=True, no_key=True).values_list("read_attempts", flat=True).first()
+    if before is None:
+        return None
+    waiting.update(read_attempts=before + 1)
+    return before + 1
+
+
+def _attempt(run: Run, waiting: QuerySet[Run], attempt: int) -> bool:
+    if attempt > MAX_ATTEMPTS:
+        log.error("results of run %s not read in %d attempts", run.pk, MAX_ATTEMPTS)
+        return _give_up(run, waiting, f"{MAX_ATTEMPTS} attempts reached the time limit or used up the memory")
+    fold.fold(run)  # step by step, so that a repetition after a crash continues
+    return _read(run, waiting)
+
+
+def _give_up(run: Run, waiting: QuerySet[Run], cause: str) -> bool:
     """Fail a run whose data cannot be read and would not be the next time, so that the others are read."""
-    log.exception("results of run %s cannot be read", run.pk)
-    message = f"the results cannot be read: {received.described(error)}"
+    message = f"the results cannot be read: {cause}"
     failed = WorkloadError(f"run {run.pk}", message, hint="the raw output is on the page of the run")
     empty = {"checked": 0, "ok": 0, "lines": []}
     ended = {"ingested_at": timezone.now(), "outcome": Run.Outcome.FAILED, "error": failed.as_dict(), "proof": empty}
@@ -134,14 +160,13 @@ def _proof(run: Run) -> dict[str, Any]:
 
 def _import_tool_series(run: Run) -> list[Mark]:
     """Return marks for the parts of each tool's own series, which replaces the series sampled while the tool ran."""
-    began = {data["step"]: data["began"] for data in _measured_steps(run)}
-    files = run.artefacts.filter(path__endswith=f"/{SERIES}").exclude(content=None).order_by("path")
+    began = {f"out/{data['step']}/{SERIES}": data["began"] for data in _measured_steps(run)}
+    files = run.artefacts.filter(path__in=list(began)).exclude(content=None).order_by("path")
     marks = []
     for file in files:
         step, series = file.path.split("/")[1], json.loads(bytes(file.content or b"{}"))
-        if step in began:
-            _replace(run, step, series, began[step])
-            marks += [_span(run, step, span, began[step]) for span in series["spans"]]
+        _replace(run, step, series, began[file.path])
+        marks += [_span(run, step, span, began[file.path]) for span in series["spans"]]
     return marks
 
 
@@ -157,15 +182,17 @@ def _span(run: Run, step: str, span: dict[str, Any], began: float) -> Mark:
 
 
 def _measured_steps(run: Run) -> list[dict[str, Any]]:
-    """Return the `measured` event of each step, the last one if there are two."""
-    events = run.events.filter(kind="measured").order_by("seq").values_list("data", flat=True)
+    """Return the `measured` event of each step of the run, the last one if there are two. A host may name others."""
+    names = [step["name"] for step in run.spec["steps"]]
+    events = run.events.filter(kind="measured", data__step__in=names).order_by("seq").values_list("data", flat=True)
     return list({data["step"]: data for data in events}.values())
 
 
 def _marks(run: Run) -> Iterator[Mark]:
     """Yield checkpoints in the server's log within a measured step. All times are by the host's clock."""
     log = run.artefacts.filter(path=SERVER_LOG).exclude(content=None).first()
-    checkpoints = parse_checkpoints(bytes(log.content or b"")) if log else ()
+    parsed = parse_checkpoints(bytes(log.content or b"")) if log else ()
+    checkpoints = _at_most(MAX_CHECKPOINTS, "checkpoints", list(parsed))
     return (
         _mark(run, step, checkpoint)
         for step in _measured_steps(run)

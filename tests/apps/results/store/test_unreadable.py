@@ -15,7 +15,7 @@ from django.utils import timezone
 from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
 from apps.results import tasks
 from apps.results.answers import interim_analyses
-from apps.results.store import ingest
+from apps.results.store import fold, ingest
 from tests.rows.factories import make_campaign
 
 pytestmark = pytest.mark.django_db
@@ -154,6 +154,112 @@ def test_a_problem_of_the_server_fails_no_run_and_ends_the_task(
 
     assert len(tried) == 1
     assert not Run.objects.filter(pk__in=[run.pk for run in runs]).exclude(ingested_at=None).exists()
+
+
+def test_a_run_that_takes_too_long_leaves_its_turn_to_others_and_fails_in_the_end(
+    runs: list[Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was the first one each time, for ever: no result of any other run was read."""
+    bad, good = runs
+    read = ingest._read
+
+    def take_too_long(run: Run, waiting: Any) -> bool:
+        if run.pk == bad.pk:
+            raise SoftTimeLimitExceeded
+        return read(run, waiting)
+
+    monkeypatch.setattr(ingest, "_read", take_too_long)
+
+    for _ in range(ingest.MAX_ATTEMPTS):
+        with pytest.raises(SoftTimeLimitExceeded):
+            tasks.ingest_due()
+    good.refresh_from_db()
+    bad.refresh_from_db()
+    assert good.ingested_at and "cannot be read" not in str(good.error)
+    assert bad.ingested_at is None
+    tasks.ingest_due()
+    bad.refresh_from_db()
+
+    assert bad.ingested_at and bad.outcome == Run.Outcome.FAILED
+    assert "the results cannot be read: 3 attempts reached the time limit" in bad.error["message"]
+
+
+def test_a_lost_connection_is_no_attempt_to_read_a_run(runs: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(run: Run, waiting: Any) -> bool:
+        raise OperationalError("the connection is closed")
+
+    with monkeypatch.context() as lost:
+        lost.setattr(ingest, "_read", fail)
+        for _ in range(2 * ingest.MAX_ATTEMPTS):
+            with pytest.raises(OperationalError):
+                tasks.ingest_due()
+
+    read_all(*runs)
+
+    assert all(run.ingested_at and run.read_attempts == 1 for run in runs)
+
+
+def test_a_run_whose_samples_are_moved_step_by_step_needs_as_many_attempts_as_it_takes(
+    runs: list[Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = runs[0]
+    batches = 2 * ingest.MAX_ATTEMPTS
+    for seq in range(2, 2 + batches):
+        tell(run, seq, "sample", {"step": "measure", "source": "cpu", "t": seq, "values": {"busy": 1}})
+    monkeypatch.setattr(fold, "BATCH", 1)
+    batch = fold._batch
+
+    def take_long(*args: Any) -> tuple[int, bool]:
+        batch(*args)
+        raise SoftTimeLimitExceeded
+
+    with monkeypatch.context() as slow:
+        slow.setattr(fold, "_batch", take_long)
+        for _ in range(batches):
+            with pytest.raises(SoftTimeLimitExceeded):
+                ingest.ingest(run)
+
+    ingest.ingest(run)
+
+    run.refresh_from_db()
+    assert run.ingested_at and "cannot be read" not in str(run.error)
+    assert run.series.get(source="cpu").samples == batches
+
+
+def test_no_further_run_is_read_when_little_of_the_time_limit_is_left(
+    runs: list[Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit would count as an attempt of a run that was hardly begun."""
+    monkeypatch.setattr(tasks, "BEGIN_S", 0.0)
+
+    tasks.ingest_due()
+
+    assert not Run.objects.filter(pk__in=[run.pk for run in runs]).exclude(ingested_at=None).exists()
+
+
+def test_checkpoints_are_not_compared_with_steps_that_the_run_does_not_have(runs: list[Run]) -> None:
+    """A thousand invented steps and a log of 400,000 checkpoints took longer than the time limit."""
+    run = runs[0]
+    tell(run, 2, "measured", MEASURED | {"step": "invented"})
+    line = b"1795273605.000 LOG:  checkpoint starting: time\n"
+    Artefact.objects.create(run=run, path=ingest.SERVER_LOG, size=len(line), sha256="0" * 64, content=line)
+
+    ingest.ingest(run)
+
+    assert {mark.step for mark in run.marks.all()} == {"measure"}
+
+
+def test_a_log_of_very_many_checkpoints_fails_its_run_only(runs: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    bad, good = runs
+    monkeypatch.setattr(ingest, "MAX_CHECKPOINTS", 2)
+    lines = b"".join(b"160000000%d.000 LOG:  checkpoint starting: time\n" % second for second in range(3))
+    digest = "0" * 64
+    Artefact.objects.create(run=bad, path=ingest.SERVER_LOG, size=len(lines), sha256=digest, content=lines)
+
+    read_all(bad, good)
+
+    assert bad.outcome == Run.Outcome.FAILED and "more than 2 checkpoints" in bad.error["message"]
+    assert good.ingested_at
 
 
 def test_a_lack_of_memory_fails_no_run(runs: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
