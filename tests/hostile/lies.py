@@ -95,7 +95,7 @@ ANSWERS: dict[str, list[Any]] = {
         *(HONEST["hello"] | odd for odd in ({"machine_id": "a\0b"}, {"epoch": NAN}, {"epoch": HUGE * 100})),
         *(HONEST["hello"] | odd for odd in ({"sealed": [RUN] * 10_001}, {"more": deep()}, {"busy": "somebody"})),
     ],
-    "parameters": [None, {}, [7], [HONEST["parameters"][0] | {"settings": {"work_mem": 7}}]],
+    "parameters": [None, {}, [7]],
     "health": [None, {}, HONEST["health"] | {"wall": INFINITY}, HONEST["health"] | {"space": [{"path": 7}]}],
     "discover": [None, [], {"sysctl": 7}, keys(10), {"sysctl": {"value": 1, "keys": {"a": 7}, "refused": None}}],
     "remote": [

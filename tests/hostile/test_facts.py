@@ -15,9 +15,10 @@ from django.urls import reverse
 
 from agents.wire.protocol import canonical
 from apps.campaigns import recipes
-from apps.hosts.access import replies
+from apps.hosts.access import fact_shapes, replies
 from apps.hosts.models import Host
 from common.errors import HostError, PlanError
+from tests.hostile.lies import HONEST
 from tests.rows.factories import make_host
 from tests.servers import machine
 
@@ -130,10 +131,46 @@ def test_no_accepted_fact_makes_a_page_of_the_host_fail(admin_client: Client) ->
     assert not wrong, "\n".join(wrong)
 
 
-def test_a_cluster_that_breaks_the_rules_is_left_out() -> None:
-    """Any account of the host can start what looks like a cluster; the host must not become unreachable by that."""
-    odd = machine.CLUSTER | {"data_dir": "/tmp/mine", "major": None}
+MOUNT = machine.facts()["file_systems"][0]
+INSTALLATION = machine.facts()["postgresql"][0]
 
-    facts = replies.answer("db1", "facts", machine.facts(clusters=[odd, machine.CLUSTER]))
 
-    assert facts["clusters"] == [machine.CLUSTER]
+@pytest.mark.parametrize(
+    ("section", "odd"),
+    [
+        ("clusters", machine.CLUSTER | {"data_dir": "/tmp/mine", "major": None}),
+        ("clusters", machine.CLUSTER | {"data_dir": "/tmp/mine", "found_by": [0] * 300_000}),
+        ("file_systems", MOUNT | {"mounted_on": "/home/mine/mnt", "type": "fuse." + "x" * 4000}),
+        ("postgresql", INSTALLATION | {"bin_dir": "/home/mine/bin", "major": 1001}),
+        ("postgresql", INSTALLATION | {"bin_dir": "/home/mine/bin", "major": 10**30}),
+        ("postgresql", INSTALLATION | {"bin_dir": "/home/mine/bin", "version": "1." * 151}),
+    ],
+)
+def test_a_row_that_another_account_of_the_host_can_malform_is_left_out(section: str, odd: dict[str, Any]) -> None:
+    """The host must not become unreachable by that, and its queued runs must not wait for ever."""
+    honest = machine.facts()[section]
+
+    facts = replies.answer("db1", "facts", machine.facts(**{section: [odd, *honest]}))
+
+    assert facts[section] == honest
+
+
+@pytest.mark.parametrize("section", fact_shapes.OPEN_LISTS)
+def test_a_list_that_another_account_of_the_host_can_lengthen_is_cut(section: str) -> None:
+    """Any account can start thousands of clusters, and mount thousands of file systems."""
+    row = machine.facts()[section][0]
+    _, most = fact_shapes.OPEN_LISTS[section]
+
+    facts = replies.answer("db1", "facts", machine.facts(**{section: [row] * 20_000}))
+
+    assert facts[section] == [row] * most
+
+
+def test_parameters_of_odd_clusters_and_of_very_many_are_left_out() -> None:
+    """Any account can start a cluster that reports anything."""
+    honest = HONEST["parameters"][0]
+    odd = [honest | {"settings": {"work_mem": 7}}, honest | {"settings": {"work_mem": {"a": [0] * 300_000}}}]
+
+    reported = replies.answer("db1", "parameters", [*odd, *[honest] * 200])
+
+    assert reported == [honest] * replies.MAX_QUERIED

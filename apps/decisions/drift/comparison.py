@@ -9,6 +9,7 @@ from typing import Any
 
 from agents.settings.postgresql import same
 from apps.decisions.evidence.conditions import Range
+from apps.hosts.access.replies import MAX_QUERIED
 from apps.tuning.effects import COMMANDS, Item, dry_run
 
 SAME, DIFFERS, UNKNOWN = "same", "differs", "not comparable"
@@ -61,12 +62,15 @@ def parameters_to_query(
     """Return the request for parameters, see `parameters` in agents/wire/protocol.py: of the measured cluster in
     `data_dir`, else of each of these versions.
 
-    Stopped clusters only count if none runs."""
+    Stopped clusters only count if none runs. Those that a unit starts come first: any account of the host may have
+    started others."""
     known = facts.get("clusters", [])
     meant = [each for each in known if each["data_dir"] == data_dir]
     fitting = meant or [each for each in known if not versions or versions.holds(str(each["major"]))]
     names = [item.key for item in dry_run(facts, settings).items if _is_parameter(item)]
-    return {"clusters": [each for each in fitting if each["running"]] or fitting, "names": names}
+    queried = [each for each in fitting if each["running"]] or fitting
+    queried.sort(key=lambda each: not each.get("unit"))
+    return {"clusters": queried[:MAX_QUERIED], "names": names}
 
 
 def with_earlier(current: list[Row], earlier: list[Row], at: datetime) -> list[Row]:

@@ -9,7 +9,20 @@ from itertools import chain
 from typing import Any
 
 from agents.host import cpulist
-from apps.hosts.access.shapes import MAX_TEXT, Shape, many, maybe, number, record, table, text, truth, whole, word
+from apps.hosts.access.shapes import (
+    MAX_TEXT,
+    MAX_VALUES,
+    Shape,
+    many,
+    maybe,
+    number,
+    record,
+    table,
+    text,
+    truth,
+    whole,
+    word,
+)
 
 MOST_KB = 1 << 50  # an exbibyte
 COUNT, KB = whole(0, 1 << 50), whole(0, MOST_KB)
@@ -135,12 +148,12 @@ _LIMITS = record(
         **dict.fromkeys(("cpuset_cpus", "cpuset_mems"), cpus),
     },
 )
-_INSTALLATION = {"bin_dir": LINE, "version": NAME, "major": whole(0, 1000), "tools": NAMES}
-_MOUNT = {"mounted_on": LINE, "device": text(), "type": NAME, "options": many(text(), 1000)}
+_INSTALLATION = record({"bin_dir": LINE, "version": NAME, "major": whole(0, 1000), "tools": NAMES})
+_MOUNT = record(
+    {"mounted_on": LINE, "device": text(), "type": NAME, "options": many(text(), 1000)}, {"kb": KB, "free_kb": KB}
+)
 _INTERFACE = {"mtu": COUNT, "speed_mbit": COUNT, "driver": NAME, "node": COUNT}
-# Any account of the host can start what looks like a cluster. So one that breaks the rules is left out, and the other
-# facts count.
-CLUSTER = record(
+_CLUSTER = record(
     {
         **dict.fromkeys(("name", "version", "data_dir", "owner", "config_file", "unit", "bin_dir"), LINE),
         **dict.fromkeys(("has_include_dir", "include"), LINE),
@@ -151,14 +164,23 @@ CLUSTER = record(
         "found_by": NAMES,
     }
 )
+_OBJECTS = many(record({}), MAX_VALUES)
+# Lists that other accounts of the host can lengthen, and the rows of which they can malform: they can start what looks
+# like a cluster, mount file systems with FUSE, and may own a configured directory of programs. So rows that break the
+# rules and rows beyond the limit are left out, and the other facts count.
+OPEN_LISTS: dict[str, tuple[Shape, int]] = {
+    "clusters": (_CLUSTER, 1000),
+    "file_systems": (_MOUNT, 5000),
+    "postgresql": (_INSTALLATION, 1000),
+}
 # Sections without which the agent reports the others, if it cannot read them.
 _OPTIONAL: dict[str, Shape] = {
     **dict.fromkeys(("os", "firmware"), LINES),
     "virtualization": LINE,
-    "file_systems": _rows(10_000, _MOUNT, {"kb": KB, "free_kb": KB}),
+    "file_systems": _OBJECTS,
     "network": _rows(10_000, {"name": NAME, "state": NAME}, _INTERFACE),
     "limits": _LIMITS,
-    "clusters": many(record({}), 1000),
+    "clusters": _OBJECTS,
     "unread": table(text(), 100),
     "policy": record({}, {**dict.fromkeys(("forbid", "os_users", "directories"), NAMES), "spool": LINE}),
 }
@@ -178,7 +200,7 @@ FACTS: Shape = record(
         "cgroup": _CGROUP,
         "tools": table(record({"path": LINE, "version": NAME}, {"options": NAMES}), 1000),
         **dict.fromkeys(("hostname", "machine_id", "boot_id", "python"), LINE),
-        "postgresql": _rows(1000, _INSTALLATION),
+        "postgresql": _OBJECTS,
     },
     _OPTIONAL,
 )

@@ -5,10 +5,11 @@ protocol needs its row in ANSWERS."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from agents.wire.protocol import STATES, canonical
-from apps.hosts.access.fact_shapes import CLUSTER, FACTS
+from apps.hosts.access.fact_shapes import FACTS, LINE, OPEN_LISTS
 from apps.hosts.access.shapes import (
     FAILURE,
     MAX_INTEGER,
@@ -34,6 +35,7 @@ from common.errors import HostError
 
 MAX_RUNS = 10_000
 MAX_BYTES = 8 << 20
+MAX_QUERIED = 100  # clusters whose parameters are queried at a time
 MAX_RECOVERED, MAX_DID, MAX_MESSAGE = 50, 20, 200
 MAX_RECOVERED_BYTES = 16 << 10
 _PATH = text(4096)
@@ -78,6 +80,7 @@ _HELLO = record(
 _SPACE = record({"path": _PATH, "free_kb": maybe(whole())})
 _SETTING = record({"value": anything, "keys": table(maybe(text()), 1000, name=4096), "refused": maybe(FAILURE)})
 _PARAMETERS = table(maybe(table(anything, 20)), 10_000)
+_QUERIED = record({"name": LINE, "data_dir": _PATH, "settings": _PARAMETERS, "refused": maybe(FAILURE)})
 _NAMES = many(text(200), 5000)
 _COMPLAINT = record({"step": STEP, "script": maybe(_LINE), "line": maybe(whole()), "message": text(), "said": text()})
 # Shapes of the replies to each verb.
@@ -94,9 +97,7 @@ ANSWERS: dict[str, Shape] = {
         }
     ),
     "discover": table(_SETTING, 200),
-    "parameters": many(
-        record({"name": text(300), "data_dir": _PATH, "settings": _PARAMETERS, "refused": maybe(FAILURE)}), 100
-    ),
+    "parameters": many(record({}), MAX_QUERIED),
     "check": record({"failures": many(_COMPLAINT, 1000)}),
     "remote": record(
         {
@@ -135,7 +136,7 @@ def answer(subject: object, verb: str, raw: Any) -> Any:
     if verb == "facts":
         return facts(subject, raw)
     try:
-        reply = raw if verb in BYTES else storable(raw)
+        reply = _cleaned(verb, raw)
     except (ValueError, RecursionError) as error:
         raise _error(subject, verb, str(error)) from error
     if wrong := ANSWERS[verb](reply):
@@ -143,6 +144,12 @@ def answer(subject: object, verb: str, raw: Any) -> Any:
     if verb in ("hello", "restore"):
         return {**reply, "recovered": recovered(reply["recovered"])}
     return reply
+
+
+def _cleaned(verb: str, raw: Any) -> Any:
+    if verb == "parameters":  # any account of the host may have started a cluster that reports them
+        return _usable(raw, _QUERIED, MAX_QUERIED)
+    return raw if verb in BYTES else storable(raw)
 
 
 def recovered(statuses: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -173,18 +180,33 @@ def _short(value: Any) -> Any:
 
 
 def facts(subject: object, raw: Any) -> dict[str, Any]:
-    """Return facts that can be stored, shown and used for plans, without clusters that break the rules. HostError names
-    the section that is not valid."""
+    """Return facts that can be stored, shown and used for plans, without rows of OPEN_LISTS that break the rules.
+    HostError names the section that is not valid."""
+    open_lists = raw.keys() & OPEN_LISTS.keys() if isinstance(raw, dict) else ()
+    usable = {name: _usable(raw[name], *OPEN_LISTS[name]) for name in open_lists}
     try:
-        host_facts: dict[str, Any] = storable(raw)
+        host_facts: dict[str, Any] = storable({**raw, **usable} if usable else raw)
     except (ValueError, RecursionError) as error:
         raise _error(subject, "facts", str(error)) from error
     if wrong := ANSWERS["facts"](host_facts):
         raise _error(subject, "facts", wrong)
-    if "clusters" in host_facts:
-        host_facts["clusters"] = [cluster for cluster in host_facts["clusters"] if not CLUSTER(cluster)]
     _check_use(subject, host_facts)
     return host_facts
+
+
+def _usable(rows: Any, shape: Shape, most: int) -> Any:
+    """Return the rows of a list without those that cannot be stored or do not have this shape, `most` at most. What
+    is no list of objects is returned unchanged: it is refused."""
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        return rows
+    usable = []
+    for row in rows:
+        with suppress(ValueError, RecursionError):
+            if not shape(cleaned := storable(row)):
+                usable.append(cleaned)
+        if len(usable) == most:
+            break
+    return usable
 
 
 def _check_use(subject: object, host_facts: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from apps.decisions.drift import comparison, report
 from apps.decisions.evidence.conditions import Range
 from apps.decisions.models import Decision
 from apps.hosts import contact
+from apps.hosts.access import replies
 from apps.hosts.models import Host
 from tests.agents.theirs import Theirs
 from tests.apps.decisions.test_drift import decide
@@ -174,3 +175,13 @@ def test_the_measured_cluster_is_queried_or_else_clusters_of_the_decided_version
 
     assert [each["data_dir"] for each in request["clusters"]] == expected
     assert request["names"] == ["work_mem"]
+
+
+def test_clusters_that_any_account_may_have_started_do_not_displace_those_of_a_unit() -> None:
+    by_hand = [cluster(f"/home/mine/{number}", 16) for number in range(1000)]
+    of_unit = cluster("/srv/pg", 16) | {"unit": "postgresql@16-main.service"}
+
+    request = comparison.parameters_to_query(FACTS | {"clusters": [*by_hand, of_unit]}, WORK_MEM, "", Range())
+
+    assert request["clusters"][0] == of_unit
+    assert len(request["clusters"]) == replies.MAX_QUERIED
