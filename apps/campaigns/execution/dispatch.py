@@ -69,18 +69,25 @@ def _attempt(run: Run, deadline: float, attempts: int) -> None:
 
 def _count(run: Run, error: Exception, count: int) -> None:
     """Try again after a pause, and show the cause on the run's page meanwhile. The last attempt ends the run."""
-    cause = received.described(error)
-    if count >= MAX_ATTEMPTS:
-        message = f"the server could not process the run in {count} attempts: {cause}"
-        run_end.abandon(run, AgentError(f"agent on {run.host}", message, hint=received.HINT))
-        return
+    cause, agent = received.described(error), f"agent on {run.host}"
     message = f"the server could not process the run, attempt {count} of {MAX_ATTEMPTS}: {cause}"
     hint = "the server will try again; after the last attempt the run fails. To end it now, give it up"
-    claims.wait(run, AgentError(f"agent on {run.host}", message, hint=hint), _pause_s(count), count)
+    if count >= MAX_ATTEMPTS:
+        ended = f"the server could not process the run in {count} attempts: {cause}"
+        try:
+            run_end.abandon(run, AgentError(agent, ended, hint=received.HINT))
+            return
+        except Exception as failure:
+            if faults.is_of_server(failure):
+                raise
+            log.exception("run %s: not ended", run.pk)
+            message = f"the server could not end the run after {count} attempts: {received.described(failure)}"
+            hint = "the server will try again. Report this with the server's log"
+    claims.wait(run, AgentError(agent, message, hint=hint), _pause_s(count), count)
 
 
 def _pause_s(count: int) -> float:
-    return float(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (count - 1)))
+    return float(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (min(count, MAX_ATTEMPTS) - 1)))
 
 
 def _work(run: Run, deadline: float) -> None:
@@ -103,12 +110,18 @@ def _may_begin(run: Run, supervision: Supervision) -> bool:
 
 
 def _refuse(run: Run, error: replies.RefusedError, attempts: int) -> None:
-    """End a run whose host sends invalid answers, because it would send them again. A run that its agent does not
-    know yet waits, as for a host that does not answer: the host is not changed, so it needs no quarantine."""
-    if error.verb == "hello" or (error.verb == "facts" and not _is_submitted(run)):
+    """End a run whose host sends invalid answers, because it would send them again. If no agent knows the run yet, the
+    host may be repaired meanwhile: the run waits as for a host that does not answer, but for MAX_ATTEMPTS at most once
+    it has the machines of all of its hosts."""
+    count = attempts + 1
+    if error.verb == "hello":
         claims.wait(run, error, claims.UNREACHABLE_RETRY_S, attempts)
-    else:
+    elif error.verb != "facts" or _is_submitted(run):
         run_end.abandon(run, error)
+    elif count < MAX_ATTEMPTS:
+        claims.wait(run, error, _pause_s(count), count)
+    else:
+        run_end.abandon(run, error, at_fault=error.subject)
 
 
 def _is_submitted(run: Run) -> bool:

@@ -69,8 +69,9 @@ def give_up_run(run: Run, *, by: User) -> None:
 
 
 @transaction.atomic
-def abandon(run: Run, error: ProvingError) -> None:
-    """End a run as failed, without its manifest. A tick that works on it loses its claim."""
+def abandon(run: Run, error: ProvingError, *, at_fault: str = "") -> None:
+    """End a run as failed, without its manifest. A tick that works on it loses its claim. `at_fault`: the name of the
+    host that prevented its start. Only this one is quarantined, because no agent knows the run."""
     Campaign.objects.select_for_update().get(pk=run.campaign_id)
     run = Run.objects.select_for_update(of=("self",)).select_related("host", "campaign").get(pk=run.pk)
     if run.state == Run.State.ENDED:
@@ -81,8 +82,10 @@ def abandon(run: Run, error: ProvingError) -> None:
     for part in parts:
         RunPart.objects.filter(pk=part.pk).update(**failed)
         leases.release(part.host.machine_id, part.pk)
+    how = "could not start" if at_fault else "ended without a report of its changes"
     for host in [run.host, *(part.host for part in parts)]:
-        contact.quarantine(host, f"run {run.pk} ended without a report of its changes: {error.message}")
+        if not at_fault or host.name == at_fault:
+            contact.quarantine(host, f"run {run.pk} {how}: {error.message}")
     close(run, Run.Outcome.FAILED, error.as_dict(), None)
 
 

@@ -21,11 +21,12 @@ from apps.accounts.models import Role, User
 from apps.campaigns import services
 from apps.campaigns.execution import claims, dispatch, received, run_end
 from apps.campaigns.models import Campaign, Run
+from apps.hosts.access import replies
 from apps.hosts.models import Host, Lease
 from apps.hosts.usage import leases
 from common.errors import PlanError, UnreachableError
 from tests.rows import populate
-from tests.rows.factories import make_user
+from tests.rows.factories import make_host, make_user
 from tests.servers import campaigns
 
 pytestmark = pytest.mark.django_db
@@ -221,6 +222,56 @@ def test_a_failure_to_end_a_run_is_an_attempt_as_well(run: Run, monkeypatch: pyt
 
     assert len(pauses) == 2
     assert "RuntimeError: no end" in run.error["message"]
+
+
+def test_a_run_that_cannot_be_ended_is_tried_again_with_pauses(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After its last attempt, it was tried again each time its claim expired, for ever."""
+
+    def fail(run: Run, error: Exception) -> None:
+        raise RuntimeError("no end")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_end, "abandon", fail)
+        pauses = fail_with(ValueError("odd"), run, patch, dispatch.MAX_ATTEMPTS + 2)
+    assert len(pauses) == dispatch.MAX_ATTEMPTS + 2
+    assert min(pauses[-3:]) > dispatch.LONGEST_PAUSE_S - 5
+    assert "could not end the run after 12 attempts: RuntimeError: no end" in run.error["message"]
+
+    fail_with(ValueError("odd"), run, monkeypatch, 1)
+
+    assert run.outcome == Run.Outcome.FAILED
+
+
+def test_the_pause_is_bounded_after_however_many_attempts() -> None:
+    """The power of two became larger than the largest float."""
+    assert dispatch._pause_s(2000) == dispatch.LONGEST_PAUSE_S
+
+
+@pytest.mark.parametrize("refusing", ["host", "other"])
+def test_a_run_whose_facts_are_refused_before_its_start_fails_after_as_many_attempts(
+    run: Run, refusing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waited for ever, and kept the machines of its honest hosts."""
+    other = make_host("other", address="db9.example.org")
+    hosts = {"host": run.host, "other": other}
+    part = run.parts.create(host=other, role="server", position=0, spec=run.spec)
+    leases.acquire(other.machine_id, part.pk, 60)
+    Run.objects.filter(pk=run.pk).update(state=Run.State.SUBMITTING)
+    refused = replies.RefusedError(hosts[refusing], "sent an invalid answer: facts: memory is missing")
+    refused.verb = "facts"
+
+    pauses = fail_with(refused, run, monkeypatch, dispatch.MAX_ATTEMPTS - 1)
+    assert run.state == Run.State.SUBMITTING
+    assert sum(pauses) > 20 * 60 - len(pauses)
+    assert run.error["message"] == refused.message
+    fail_with(refused, run, monkeypatch, 1)
+
+    assert (run.outcome, run.error["message"]) == (Run.Outcome.FAILED, refused.message)
+    assert not Lease.objects.filter(run__isnull=False).exists()
+    for name, host in hosts.items():
+        host.refresh_from_db()
+        assert (host.state == Host.State.QUARANTINED) == (name == refusing)
+    assert f"run {run.pk} could not start: sent an invalid answer" in hosts[refusing].state_reason
 
 
 def fail_to_close(error: Exception, run: Run, monkeypatch: pytest.MonkeyPatch, times: int) -> list[int]:
