@@ -18,20 +18,42 @@ from apps.middleware.limits import refused
 MOST = 8
 AGAIN_S = 5
 TOO_MANY = 429
-# Parts of the URL names that are read: of downloads, each of which keeps a thread busy, and of what is computed from
-# many rows, with a connection to PostgreSQL meanwhile.
-DOWNLOADS = ("export", "csv", "artefact")
-CHARTS = ("explore", "compare", "figure", "latency", "spread", "importance")
-RESULTS = ("baselines", "results", "judgements", "summary", "campaign_detail", "run_detail")
-COSTLY = (*DOWNLOADS, *CHARTS, *RESULTS)
-SEARCH, PREVIEW = "search", "campaign_preview"  # whole names; a preview is posted, but saves nothing
+# Names of addresses that count if they are requested with GET. tests/apps/wiring/test_turns.py lists the others: a new
+# address must be in one of the two lists.
+# Files and long lists: each keeps a thread busy and its content in memory, until the client has read it.
+DOWNLOADS = (
+    *("audit_csv", "campaign_csv", "campaign_explore_csv", "campaign_export", "campaign_spread_csv"),
+    *("campaign_summary", "compare_csv", "decision_export", "part_artefact", "profile_export", "run_artefact"),
+    *("run_csv", "run_export", "run_spread_csv", "schedule_csv", "searches_csv"),
+    *("api:artefact-download", "api:campaign-export", "api:decision-export", "api:profile-export"),
+    *("api:run-events", "api:run-export", "api:runpart-events", "api:runpart-file", "api:series-detail"),
+)
+# What is computed from many rows, with a connection to PostgreSQL meanwhile.
+CHARTS = (
+    *("baseline_figure", "campaign_explore", "campaign_explore_figure", "campaign_figure", "campaign_spread"),
+    *("compare", "compare_figure", "compare_levels", "run_figure", "run_latency", "run_spread"),
+    *("schedule_figure", "searches_figure", "searches_importance", "api:compare", "api:search-importance"),
+)
+RESULTS = (
+    *("campaign_detail", "decision_detail", "decision_new", "drift", "host_baselines", "import_detail", "run_detail"),
+    *("schedule_detail", "search", "searches_detail", "timeline", "why"),
+    *("api:baselines", "api:decision-drift", "api:import-detail", "api:judgements", "api:observed", "api:proof"),
+    *("api:results", "api:search", "api:search-detail", "api:summary", "api:timeline", "api:why"),
+)
+# What is planned from a whole design, or from a whole profile.
+PLANS = (
+    *("dry_run", "api:campaign-checks", "api:campaign-preview", "api:decision-replay", "api:profile-dry-run"),
+    "api:recipe-preview",
+)
+COSTLY = frozenset((*DOWNLOADS, *CHARTS, *RESULTS, *PLANS))
+PREVIEW = "campaign_preview"  # is posted, but saves nothing
 
 
 def _is_costly(method: str, name: str) -> bool:
     """Whether a request counts. One that changes something never does: a user can cancel while charts are computed."""
     if method == "POST":
         return name == PREVIEW
-    return method in ("GET", "HEAD") and (name == SEARCH or any(part in name for part in COSTLY))
+    return method in ("GET", "HEAD") and name in COSTLY
 
 
 class Turns:
@@ -52,7 +74,7 @@ class Turns:
 
     def process_view(self, request: HttpRequest, *_: Any) -> HttpResponse | None:
         match = request.resolver_match
-        if match is None or not _is_costly(request.method or "", match.url_name or ""):
+        if match is None or not _is_costly(request.method or "", match.view_name):
             return None
         user = user_of(request)
         if user is None:
