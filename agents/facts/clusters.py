@@ -23,6 +23,7 @@ INCLUDE = re.compile(r"^\s*(include_dir|include_if_exists)\s*=?\s*'((?:[^']|'')+
 OURS = "proving_ground.conf"
 DEEPEST = 10  # as PostgreSQL itself allows
 MOST_FILES = 1000  # of one configuration; files that include each other have no end
+MOST_TEXT = 4096  # characters of a path, as the kernel allows
 MOST = 100  # any account can start what looks like a cluster
 
 
@@ -60,7 +61,9 @@ def clusters(system: System, installed: list[dict[str, Any]], data_dirs: Iterabl
         cluster for _, cluster in sorted(index.items()) if _is_there(system, cluster) and not _ours(cluster.data_dir)
     )
     kept = sorted(there, key=lambda cluster: cluster.found_by == ["process"])[:MOST]  # those of the system first
-    return [_describe(system, cluster, installed) for cluster in sorted(kept, key=lambda cluster: cluster.data_dir)]
+    kept.sort(key=lambda cluster: cluster.data_dir)
+    described = (_describe(system, cluster, installed) for cluster in kept)
+    return [each for each in described if all(len(str(value)) <= MOST_TEXT for value in each.values())]
 
 
 def _at(index: Index, data_dir: str) -> Cluster:

@@ -101,7 +101,7 @@ def postmaster(planted: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize("port", ["\u00b2", "9" * 5000, "-1", "5432 5433"])
 def test_a_port_that_is_no_number_costs_no_other_fact(postmaster: Path, port: str) -> None:
-    pid = int(subprocess.check_output(["pgrep", "-xu", str(MALLORY), "postgres"]))
+    pid = pid_in(postmaster.parent)
     postmaster.write_text(f"{pid}\n{postmaster.parent}\n1\n{port}\n")
 
     ports = {cluster["data_dir"]: cluster["port"] for cluster in clusters(System(), [])}
@@ -122,6 +122,21 @@ def test_clusters_that_anybody_can_start_leave_room_for_those_of_the_host(plante
         process.kill()
         process.wait()
     assert len(listed) == MOST and str(given) in listed
+
+
+def test_a_cluster_with_an_endless_path_is_left_out(postmaster: Path) -> None:
+    pid = pid_in(postmaster.parent)
+    postmaster.write_text(f"{pid}\n")
+    (postmaster.parent / "postgresql.conf").write_text(f"include_dir = '{'x' * 10_000_000}'\n")
+
+    assert str(postmaster.parent) not in [cluster["data_dir"] for cluster in clusters(System(), [])]
+
+
+def pid_in(directory: Path) -> int:
+    """The process that works in the directory."""
+    return next(
+        int(cwd.parent.name) for cwd in Path("/proc").glob("[0-9]*/cwd") if os.path.realpath(cwd) == str(directory)
+    )
 
 
 def start_in(directory: Path, program: Path) -> subprocess.Popen[bytes]:
