@@ -82,10 +82,12 @@ def abandon(run: Run, error: ProvingError, *, at_fault: str = "") -> None:
     for part in parts:
         RunPart.objects.filter(pk=part.pk).update(**failed)
         leases.release(part.host.machine_id, part.pk)
-    how = "could not start" if at_fault else "ended without a report of its changes"
+    reason = f"run {run.pk} ended without a report of its changes: {error.message}"
+    if at_fault:
+        reason = f"run {run.pk} could not start: {error.message}"
     for host in [run.host, *(part.host for part in parts)]:
         if not at_fault or host.name == at_fault:
-            contact.quarantine(host, f"run {run.pk} {how}: {error.message}")
+            contact.quarantine(host, reason)
     close(run, Run.Outcome.FAILED, error.as_dict(), None)
 
 
