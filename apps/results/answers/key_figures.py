@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -38,7 +39,9 @@ TITLES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class KeyFigure:
-    """The arithmetic mean of one figure over the ok runs of a level. `unit` is "" if the title contains it."""
+    """The arithmetic mean of one figure over the ok runs of a level that have it.
+
+    `unit` is "" if the title contains it."""
 
     title: str
     value: float
@@ -62,7 +65,8 @@ def key_figures(campaign: Campaign, label: str, host: int | None = None) -> list
     rows = Measurement.objects.filter(run__in=runs, step=step, name__in=TITLES).order_by()
     values: dict[tuple[str, str], list[float]] = {}
     for name, unit, value in rows.values_list("name", "unit", "value"):
-        values.setdefault((name, unit), []).append(value)
+        if math.isfinite(value):
+            values.setdefault((name, unit), []).append(value)
     return of_measurements({name: (unit, float(np.mean(each))) for (name, unit), each in values.items()})
 
 

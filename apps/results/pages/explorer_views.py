@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-import orjson
+import msgspec
 from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
@@ -20,7 +20,6 @@ from apps.results import charts
 from apps.results.exchange import exports
 from apps.results.explore import explorer
 from apps.results.pages.figures import width_of
-from apps.results.store.answer_cache import revived
 from apps.results.store.campaign_cache import CampaignCache
 from common.errors import PlanError
 
@@ -47,7 +46,7 @@ def _explored(campaign: Campaign, view: explorer.View) -> explorer.Explored:
     """Return the content from the cache, without its runs."""
     what = f"explored {sorted(view.query().items())}"
     cached = CampaignCache(campaign).cached_query(what, lambda: explorer.explore(campaign, view).bare())
-    return cast(explorer.Explored, revived(explorer.Explored, orjson.loads(cached)))
+    return msgspec.json.decode(cached, type=explorer.Explored)
 
 
 def _form(campaign: Campaign, view: explorer.View) -> dict[str, Any]:

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import fields, is_dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
-from uuid import UUID
+from typing import Any
 
 import orjson
 
@@ -53,28 +50,3 @@ def store_answer(campaign: Campaign, name: str, key: str, compute: Callable[[], 
 
 def json_of(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
-
-
-_hints = cache(get_type_hints)
-PLAIN = (str, int, float, bool, Any)
-
-
-def revived(kind: Any, stored: Any) -> Any:
-    """Restore a dataclass and all that it contains from JSON."""
-    if stored is None or kind in PLAIN:
-        return stored
-    if isinstance(kind, type) and is_dataclass(kind):
-        hints = _hints(kind)
-        arguments = {field.name: revived(hints[field.name], stored[field.name]) for field in fields(kind) if field.init}
-        return kind(**arguments)
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        return revived(next(each for each in inner if each is not NoneType), stored)
-    if origin is list:
-        return [revived(inner[0], each) for each in stored]
-    if origin is tuple:
-        kinds = [inner[0]] * len(stored) if inner[-1] is Ellipsis else inner
-        return tuple(revived(each, value) for each, value in zip(kinds, stored, strict=True))
-    if origin is dict:
-        return {key: revived(inner[1], value) for key, value in stored.items()}
-    return UUID(stored) if kind is UUID else stored

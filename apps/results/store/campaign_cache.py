@@ -6,9 +6,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
-import orjson
+import msgspec
 from django.db.models import BigIntegerField, Count, DecimalField, F, Func, Max, Sum
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
@@ -27,7 +27,7 @@ from apps.results.answers.sentences import Judgement, by_topic, key_findings
 from apps.results.answers.summary import SummaryTable, summary_table
 from apps.results.answers.table import CampaignTable
 from apps.results.models import CachedAnswer
-from apps.results.store.answer_cache import cached_answer, json_of, program, revived, store_answer, stored_answers
+from apps.results.store.answer_cache import cached_answer, json_of, program, store_answer, stored_answers
 from common.errors import PlanError
 
 # With at least this many runs, the task that reads a run's results also fills the cache.
@@ -75,36 +75,36 @@ class CampaignCache:
     def table(self) -> CampaignTable:
         """Return the table without its points: with many runs they are most of it, and a page shows them as a chart."""
         cached = self._get("table", lambda: _bare(self._whole))
-        return cast(CampaignTable, revived(CampaignTable, orjson.loads(cached)))
+        return msgspec.json.decode(cached, type=CampaignTable)
 
     def summary(self) -> SummaryTable:
         cached = self._get("summary", lambda: summary_table(self.campaign, self.host))
-        return cast(SummaryTable, revived(SummaryTable, orjson.loads(cached)))
+        return msgspec.json.decode(cached, type=SummaryTable)
 
     def key_figures(self, label: str) -> list[KeyFigure]:
         """Return the key figures of the level with this label."""
         name = f"key figures {digest(label)[:16]}"
         rows = self._get(name, lambda: key_figures(self.campaign, label, self.host))
-        return cast(list[KeyFigure], revived(list[KeyFigure], orjson.loads(rows)))
+        return msgspec.json.decode(rows, type=list[KeyFigure])
 
     def progress(self) -> Progress:
         """Return the progress, with the time left as of the last start or end of a run."""
         cached = self._get("progress", lambda: progress(self.campaign))
-        return cast(Progress, revived(Progress, orjson.loads(cached)))
+        return msgspec.json.decode(cached, type=Progress)
 
     def run_s(self) -> float | None:
         """Return the median duration of the runs that were ok, in seconds; None without any."""
         cached = self._get("run_s", lambda: median_s(self.campaign.runs.all()))
-        return cast(float | None, orjson.loads(cached))
+        return msgspec.json.decode(cached, type=float | None)
 
     def breaks(self) -> list[Break]:
         cached = self._get("breaks", lambda: breaks(self.campaign.pk))
-        return cast(list[Break], revived(list[Break], orjson.loads(cached)))
+        return msgspec.json.decode(cached, type=list[Break])
 
     def hosts(self) -> dict[int, Counts]:
         """Return the numbers of runs on each host: ended, all, and not ok."""
         cached = self._get("hosts", lambda: counts(self.campaign))
-        return {int(host): tuple(counted) for host, counted in orjson.loads(cached).items()}
+        return msgspec.json.decode(cached, type=dict[int, Counts])
 
     def levels_drawn(self) -> SafeString:
         """Return the table as HTML. Nothing in it depends on the user."""
@@ -135,7 +135,7 @@ class CampaignCache:
 
     def judgements(self) -> list[Judgement]:
         cached = self._get("judgements", lambda: judgements(self.campaign, self._whole, self.host))
-        return cast(list[Judgement], revived(list[Judgement], orjson.loads(cached)))
+        return msgspec.json.decode(cached, type=list[Judgement])
 
     def figure(self, theme: str, differences: bool = False, narrow: bool = False) -> bytes:
         """Return the campaign's chart as JSON: runs by level, or differences between levels; for a wide or narrow
@@ -172,7 +172,7 @@ class CampaignCache:
 
     def _drawn(self, template: str, context: Callable[[], dict[str, Any]]) -> SafeString:
         cached = self._get(template, lambda: render_to_string(template, context()))
-        return SafeString(orjson.loads(cached))
+        return SafeString(msgspec.json.decode(cached, type=str))
 
     def _get(self, name: str, compute: Callable[[], Any]) -> bytes:
         if not self._known:

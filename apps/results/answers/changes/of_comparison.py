@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
-
+import msgspec
 import orjson
 
 from apps.campaigns.design import steps
@@ -11,7 +10,6 @@ from apps.results.answers.changes.answer import Changes, Subject, changes
 from apps.results.answers.changes.observed import Place
 from apps.results.answers.comparison.compare import Compared
 from apps.results.answers.comparison.sides import LETTERS, Arm
-from apps.results.store.answer_cache import revived
 from apps.results.store.campaign_cache import CampaignCache
 from common.wording import percent
 
@@ -25,7 +23,7 @@ def comparison_changes(compared: Compared) -> Changes:
         return Changes(LETTERS[0], note=APART)
     query = f"changes {orjson.dumps(compared.query()).decode()}"
     cached = CampaignCache(compared.arms[0].runs[0].campaign).cached_query(query, lambda: _changes(compared))
-    return cast(Changes, revived(Changes, orjson.loads(cached)))
+    return msgspec.json.decode(cached, type=Changes)
 
 
 def _changes(compared: Compared) -> Changes:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from uuid import UUID
 
-import orjson
+import msgspec
 
 import stats
 from agents.wire.protocol import digest
@@ -18,7 +18,7 @@ from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Facts, Host
 from apps.results.answers.sentences import Judgement
 from apps.results.models import Measurement
-from apps.results.store.answer_cache import cached_answer, program, revived
+from apps.results.store.answer_cache import cached_answer, program
 from common.errors import PlanError
 from stats.trends.over_time import FEWEST
 
@@ -69,7 +69,7 @@ class Baseline:
         cached = cached_answer(
             self.newest, f"changes of {self.digest[:16]} on {self.host}", key, lambda: stats.change_points(*data)
         )
-        return cast(list[stats.Change], revived(list[stats.Change], orjson.loads(cached)))
+        return msgspec.json.decode(cached, type=list[stats.Change])
 
     def judgements(self) -> list[Judgement]:
         """Return findings on the newest run against earlier ones, and on every change of level."""

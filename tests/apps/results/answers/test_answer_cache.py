@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import orjson
@@ -17,7 +18,7 @@ from apps.campaigns.models import Campaign, Run
 from apps.results import queries
 from apps.results.answers.summary import summary_table
 from apps.results.answers.table import CampaignTable, LevelRow
-from apps.results.models import CachedAnswer
+from apps.results.models import CachedAnswer, Measurement
 from apps.results.store import campaign_cache
 from apps.results.store.campaign_cache import CampaignCache
 from tests.rows.factories import browser, end_run, make_campaign, make_host, make_user
@@ -59,6 +60,14 @@ def test_cached_tables_equal_computed_ones(campaign: Campaign) -> None:
     assert bare(table) == bare(whole)
     assert all(isinstance(level, LevelRow) for level in table.levels)
     assert again(campaign).summary() == summary_table(campaign)
+
+
+def test_a_measurement_without_a_finite_value_is_no_key_figure(campaign: Campaign) -> None:
+    Measurement.objects.filter(run__campaign=campaign, name="latency_avg").update(value=math.nan)
+
+    key_figures = CampaignCache(campaign).key_figures("1 cpu")
+
+    assert [(figure.title, figure.value) for figure in key_figures] == [("TPS", 1002.0)]
 
 
 def test_it_is_computed_once(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
