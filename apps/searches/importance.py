@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass
-from typing import Any
 
+import msgspec
 import orjson
 from django.core.cache import cache
 
@@ -40,10 +40,6 @@ class Answer:
     predicted: float | None
     settings: list[Setting]
 
-    @property
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def answer(search: Search) -> Answer:
     """At most four queries. Takes seconds unless it is cached."""
@@ -65,9 +61,9 @@ def answer(search: Search) -> Answer:
     key = hashlib.sha256(program().encode() + orjson.dumps([str(search.pk), search.space, figures])).hexdigest()
     cached = cache.get(f"importance:{key}")
     if cached is None:
-        cached = _computed(search, varied, trials, blocks).as_dict
+        cached = asdict(_computed(search, varied, trials, blocks))
         cache.set(f"importance:{key}", cached, HOUR_S)
-    return Answer(**cached | {"settings": [Setting(**setting) for setting in cached["settings"]]})
+    return msgspec.convert(cached, Answer)
 
 
 def _computed(search: Search, varied: Space, trials: list[Trial], blocks: list[dict[int, int]]) -> Answer:
