@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 from uuid import UUID
 
 import stats
@@ -57,7 +58,7 @@ def _figures(judged: JudgedCampaign) -> dict[Figure, dict[UUID, float]]:
         if kind and kind.is_main(name) and (step, name) != (judged.chosen.step, judged.chosen.name):
             figures.setdefault((step, name, better), {})[run] = value
     runs = {point.run for level in judged.table.levels for point in level.points}
-    return {key: own for key, own in figures.items() if runs <= own.keys() and all(own[run] > 0 for run in runs)}
+    return {key: own for key, own in figures.items() if runs <= own.keys() and all(0 < own[run] < inf for run in runs)}
 
 
 def _compared(judged: JudgedCampaign, figure: Figure, values: dict[UUID, float]) -> list[stats.Comparison]:

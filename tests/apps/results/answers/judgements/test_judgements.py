@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,13 @@ def test_other_figures_are_scanned_and_their_number_paid_for(admin: User) -> Non
 
     assert judgement.figures["comparisons"] == 3
     assert judgement.sentence.startswith("Other figures than tps: 1 of 3 comparisons differ: latency avg at 64GB +")
+
+
+def test_a_figure_that_is_infinite_in_a_run_is_not_compared(admin: User) -> None:
+    campaign = measured(SIZES, admin)
+    campaign.runs.all()[0].measurements.filter(name="latency_avg").update(value=math.inf)
+
+    assert not of("other figures", judgements(campaign))
 
 
 def test_two_factors_have_an_interaction_and_main_effects(admin: User) -> None:
