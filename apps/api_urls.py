@@ -10,8 +10,6 @@ from apps.accounts.ci.job_api import ExchangeView, TrustedJobViewSet
 from apps.accounts.notices.channel_api import ChannelViewSet, DeliveryViewSet
 from apps.accounts.team.team_api import TeamViewSet
 from apps.accounts.tokens.token_api import TokenViewSet
-from apps.accounts.version_api import VersionViewSet
-from apps.accounts.web.problems import NotHere
 from apps.campaigns.api.datasets import DataCopyViewSet, DataSetViewSet
 from apps.campaigns.api.parts import RunPartViewSet
 from apps.campaigns.api.queues import OnHostsViewSet, QueueViewSet
@@ -28,6 +26,7 @@ from apps.campaigns.api.views import (
 from apps.decisions.api.team import FeedViewSet, PaletteViewSet, SearchViewSet, TimelineViewSet, WhyViewSet
 from apps.decisions.api.views import DecisionViewSet
 from apps.hosts.api.views import HostViewSet, IdentityViewSet, TroubleViewSet
+from apps.monitoring.version_api import VersionViewSet
 from apps.results.api.baselines import BaselinesViewSet
 from apps.results.api.compare import CompareViewSet
 from apps.results.api.exports import CampaignExportViewSet, RunExportViewSet
@@ -44,6 +43,7 @@ from apps.results.api.views import (
 )
 from apps.searches.api import SearchesViewSet
 from apps.tuning.api import ProfileViewSet, SettingViewSet
+from apps.web.problems import NotHere
 
 router = SimpleRouter()
 router.register("hosts", HostViewSet)

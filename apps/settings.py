@@ -10,10 +10,10 @@ from django.core.exceptions import ImproperlyConfigured
 
 from apps import process
 from apps.accounts.identity import mapping
-from apps.accounts.operation import references
 from apps.configuration import otlp, stores
 from apps.configuration.environment import Environment
 from apps.configuration.version import read_commit, read_version
+from apps.infrastructure import references
 from apps.middleware.proxies import networks
 
 # NumPy's linear algebra otherwise starts a thread for each CPU, and each waits for work in a busy loop. The matrices
@@ -119,6 +119,7 @@ INSTALLED_APPS = [
     "apps.results",
     "apps.searches",
     "apps.decisions",
+    "apps.operation",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -152,7 +153,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "apps.accounts.web.walled.WalledMiddleware",
+    "apps.web.walled.WalledMiddleware",
     "apps.accounts.identity.recheck.Recheck",
     "apps.accounts.second_factor.policy.Enforcement",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
@@ -160,9 +161,9 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "axes.middleware.AxesMiddleware",
-    "apps.accounts.web.rates.RatesMiddleware",
-    "apps.accounts.web.conditions.ConditionsMiddleware",
-    "apps.accounts.web.idempotency.IdempotencyMiddleware",
+    "apps.web.rates.RatesMiddleware",
+    "apps.web.etags.ETagMiddleware",
+    "apps.web.idempotency.IdempotencyMiddleware",
 ]
 
 if OTLP_ENDPOINT:
@@ -230,7 +231,7 @@ CACHES = {
         ),
         # Version 1 had pickled values.
         "VERSION": 2,
-        "OPTIONS": {"serializer": "apps.accounts.web.cached.JsonSerializer"},
+        "OPTIONS": {"serializer": "apps.web.json_cache.JsonSerializer"},
     }
 }
 
@@ -262,7 +263,7 @@ LOGOUT_REDIRECT_URL = "login"
 AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
-AXES_CLIENT_IP_CALLABLE = "apps.accounts.web.attempts.counted_address"
+AXES_CLIENT_IP_CALLABLE = "apps.accounts.attempts.counted_address"
 
 SECURE_COOKIES: bool = BASE_URL.startswith("https://")
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_COOKIES
@@ -313,22 +314,22 @@ WHITENOISE_KEEP_ONLY_HASHED_FILES = True
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "apps.accounts.web.rest.TokenAuthentication",
+        "apps.web.rest.TokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["apps.accounts.web.rest.RolePermission"],
-    "DEFAULT_THROTTLE_CLASSES": ["apps.accounts.web.rates.RequestRates"],
-    "DEFAULT_PAGINATION_CLASS": "apps.accounts.web.rest.Pages",
+    "DEFAULT_PERMISSION_CLASSES": ["apps.web.rest.RolePermission"],
+    "DEFAULT_THROTTLE_CLASSES": ["apps.web.rates.RequestRates"],
+    "DEFAULT_PAGINATION_CLASS": "apps.web.rest.Pages",
     "DEFAULT_FILTER_BACKENDS": [
         "django_filters.rest_framework.DjangoFilterBackend",
         "rest_framework.filters.OrderingFilter",
     ],
     # JSON only: the browsable API needs inline scripts, which the policy above refuses.
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["apps.accounts.web.rest.KeptJSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["apps.web.rest.KeptJSONParser"],
     "DEFAULT_METADATA_CLASS": None,
-    "DEFAULT_SCHEMA_CLASS": "apps.accounts.web.problems.ProblemSchema",
-    "EXCEPTION_HANDLER": "apps.accounts.web.problems.problem",
+    "DEFAULT_SCHEMA_CLASS": "apps.web.problems.ProblemSchema",
+    "EXCEPTION_HANDLER": "apps.web.problems.problem",
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
 }
 SPECTACULAR_SETTINGS = {

@@ -16,7 +16,7 @@ from apps.accounts.identity import access
 from apps.accounts.identity.oidc_views import link_form
 from apps.accounts.models import ApiToken, User
 from apps.accounts.second_factor import policy
-from apps.accounts.web.pages import page
+from apps.web.pages import page
 
 
 @dataclass

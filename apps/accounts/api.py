@@ -14,8 +14,8 @@ from apps.accounts.identity import access
 from apps.accounts.models import ApiToken, Role, Team, User
 from apps.accounts.team import people
 from apps.accounts.tokens.token_api import TokenSerializer
-from apps.accounts.web.idempotency import SecretResponse
-from apps.accounts.web.rest import body_of
+from apps.web.idempotency import SecretResponse
+from apps.web.rest import body_of
 from common.errors import ProvingError
 
 

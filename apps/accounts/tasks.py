@@ -5,12 +5,12 @@ from __future__ import annotations
 from celery import shared_task
 from django.utils import timezone
 
-from apps.accounts import waking
+from apps.accounts import upkeep
 from apps.accounts.audit import chain, syslog
 from apps.accounts.notices import notify
-from apps.accounts.operation import upkeep
 from apps.accounts.second_factor import notices
 from apps.accounts.team import people
+from apps.infrastructure import waking
 
 
 @shared_task(name="accounts.deliver")

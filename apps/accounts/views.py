@@ -17,13 +17,13 @@ from django.views.decorators.http import require_POST
 
 from apps.accounts import services, sessions
 from apps.accounts.account_page import Extra, render_account
+from apps.accounts.attempts import FAILED_LOGINS
 from apps.accounts.identity import access
 from apps.accounts.identity.oidc_views import LogoutView
 from apps.accounts.models import Role, User
 from apps.accounts.second_factor import ceremony, policy
 from apps.accounts.second_factor import login as second_step
-from apps.accounts.web.attempts import FAILED_LOGINS
-from apps.accounts.web.pages import attempt, needs, too_often
+from apps.web.pages import attempt, needs, too_often
 
 
 class LoginForm(AuthenticationForm):

@@ -9,10 +9,10 @@ from celery import shared_task
 from django.utils import timezone
 
 from apps import tracing
-from apps.accounts import waking
 from apps.campaigns.execution import claims, dispatch, queue
 from apps.campaigns.models import Run
 from apps.campaigns.schedules import firing
+from apps.infrastructure import waking
 
 
 @shared_task(name=queue.TICK)

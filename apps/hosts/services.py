@@ -8,17 +8,15 @@ from django.db import transaction
 from django.db.models import CASCADE
 from django.utils import timezone
 
-from apps.accounts import waking
 from apps.accounts.models import Role, User
 from apps.accounts.models.walls import everything
-from apps.accounts.operation import references, vault
 from apps.accounts.services import audit, require, save
-from apps.accounts.web import addresses
 from apps.hosts import contact
 from apps.hosts.access import hops, keys, ssh
 from apps.hosts.facts import machines
 from apps.hosts.models import Host, HostKey, Identity, RemoteServer, Trouble
 from apps.hosts.usage import remote_servers, windows
+from apps.infrastructure import addresses, references, vault, waking
 from common.errors import HostError, PlanError, WorkloadError
 
 # Fields that decide which machine and account a contact reaches, and what runs there first. If a user changed them

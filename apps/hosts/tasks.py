@@ -9,9 +9,9 @@ from contextlib import suppress
 from celery import shared_task
 from django.utils import timezone
 
-from apps.accounts import waking
 from apps.hosts import contact
 from apps.hosts.models import Host
+from apps.infrastructure import waking
 
 
 @shared_task(name="hosts.check")

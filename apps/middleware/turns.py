@@ -11,8 +11,8 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from apps.accounts.web.requester import user_of
 from apps.middleware.limits import refused
+from apps.web.requester import user_of
 
 # Per user and process. Fewer than the connections of a process (apps/wsgi.py), so that other users get some.
 MOST = 8

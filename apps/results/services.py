@@ -13,12 +13,12 @@ from agents.wire.protocol import digest
 from apps.accounts.models import Role, User
 from apps.accounts.models.walls import everything, sees
 from apps.accounts.services import audit, require, save
-from apps.accounts.web.parsing import whole
 from apps.campaigns.design import steps
 from apps.campaigns.library.workloads import imported_workload
 from apps.campaigns.models import Artefact, Campaign, Run
 from apps.hosts.models import Host
 from apps.hosts.services import archive_host
+from apps.request_values import whole
 from apps.results.imports import files, mapping
 from apps.results.imports.files import File
 from apps.results.imports.reading import FIGURES

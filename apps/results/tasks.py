@@ -8,8 +8,8 @@ from celery import shared_task
 from django.utils import timezone
 
 from apps import logs
-from apps.accounts.operation import faults
 from apps.campaigns.models import Run
+from apps.infrastructure import faults
 from apps.results import queries, traces
 from apps.results.answers import interim_analyses
 from apps.results.answers.history import regressions

@@ -15,11 +15,11 @@ from rest_framework.response import Response
 
 from apps.accounts.models import Role, Scope, Team
 from apps.accounts.services import user_of
-from apps.accounts.web.rest import body_of, paged
 from apps.campaigns.models import Campaign
 from apps.searches import budget, importance, queries, services, space
 from apps.searches.models import Round, Search, Trial
 from apps.searches.space import Space
+from apps.web.rest import body_of, paged
 
 CONSTRAINT = "a limit per item, such as latency_p99 <= 20 ms; a candidate that breaks one is not confirmed"
 LINE = "a setting per item, such as work_mem 1MB to 64MB log, or jit on, off"

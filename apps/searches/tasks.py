@@ -7,7 +7,7 @@ from uuid import UUID
 from celery import shared_task
 from django.utils import timezone
 
-from apps.accounts import waking
+from apps.infrastructure import waking
 from apps.searches import rounds
 
 

@@ -19,12 +19,12 @@ from rest_framework.response import Response
 from agents.settings import SETTINGS
 from apps.accounts.models import Role, Scope
 from apps.accounts.services import user_of
-from apps.accounts.web.pages import attachment
-from apps.accounts.web.rest import body_of, paged, query_of
 from apps.hosts.models import NAME, Host
 from apps.tuning import parameters, rules, services
 from apps.tuning.exports import FORMATS
 from apps.tuning.models import Profile, Revision
+from apps.web.pages import attachment
+from apps.web.rest import body_of, paged, query_of
 
 
 class RevisionSerializer(serializers.ModelSerializer[Revision]):

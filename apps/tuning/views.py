@@ -14,12 +14,12 @@ from django.utils import timezone
 from apps.accounts.models import Role, User
 from apps.accounts.models.walls import count_visible
 from apps.accounts.services import require, user_of
-from apps.accounts.web.pages import attachment, blame, needs, of_team, page, spoken
 from apps.hosts.models import Host
 from apps.tuning import parameters, rules, services
 from apps.tuning.exports import FORMATS
 from apps.tuning.forms import DryRunForm, ProfileForm, RevisionForm
 from apps.tuning.models import Profile, Revision
+from apps.web.pages import attachment, blame, needs, of_team, page, spoken
 from common.errors import PlanError, ProvingError, RoleError
 
 

@@ -109,8 +109,8 @@ def test_a_database_that_gives_no_connection_before_the_view_is_503(db: None, mo
 
 
 def test_a_conditional_write_that_cannot_be_alone_is_a_conflict(admin: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.accounts.web.conditions.TRIES", 2)
-    monkeypatch.setattr("apps.accounts.web.conditions._lock", lambda number: False)
+    monkeypatch.setattr("apps.web.etags.TRIES", 2)
+    monkeypatch.setattr("apps.web.etags._lock", lambda number: False)
     url = reverse("api:host-detail", args=[make_host().pk])
 
     answer = browser(admin).patch(url, {"labels": ["a"]}, format="json", headers={"If-Match": "*"})

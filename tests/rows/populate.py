@@ -13,7 +13,6 @@ from django.utils import timezone
 
 from agents.wire.protocol import digest
 from apps.accounts.models import Channel, Delivery, Role, Team, User
-from apps.accounts.operation import vault
 from apps.accounts.team import teams
 from apps.campaigns import services
 from apps.campaigns.design.steps import single
@@ -26,6 +25,7 @@ from apps.hosts import contact
 from apps.hosts import services as hosts
 from apps.hosts.access import keys
 from apps.hosts.models import Facts, Host, HostKey, Identity, Trouble
+from apps.infrastructure import vault
 from apps.results import services as results
 from apps.results.models import Import, Measurement, Within
 from apps.results.runs import stability

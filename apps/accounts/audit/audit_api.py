@@ -12,7 +12,7 @@ from apps.accounts import sessions
 from apps.accounts.audit import records
 from apps.accounts.models import AuditEntry, Role, Session, User
 from apps.accounts.services import user_of
-from apps.accounts.web.rest import paged
+from apps.web.rest import paged
 
 
 class AuditEntrySerializer(serializers.ModelSerializer[AuditEntry]):

@@ -8,7 +8,7 @@ from django.urls import path
 
 from apps.accounts.audit import chain, records, syslog
 from apps.accounts.models import Role, User
-from apps.accounts.web.pages import keyset_page, needs, page, spoken
+from apps.web.pages import keyset_page, needs, page, spoken
 from common.errors import PlanError
 
 SHOWN = 100

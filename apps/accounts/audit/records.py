@@ -13,7 +13,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from apps.accounts.models import AuditEntry
-from apps.accounts.web.parsing import first_moment, last_moment
+from apps.request_values import first_moment, last_moment
 from common.errors import PlanError
 from readers.table import disarmed
 

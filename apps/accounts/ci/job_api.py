@@ -12,12 +12,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from apps.accounts.attempts import CI_SIGN_INS
 from apps.accounts.ci import jobs
 from apps.accounts.models import Role, TrustedJob, User
 from apps.accounts.services import user_of
 from apps.accounts.tokens.token_api import TokenSerializer
-from apps.accounts.web.attempts import CI_SIGN_INS
-from apps.accounts.web.rest import body_of
+from apps.web.rest import body_of
 from common.errors import RoleError
 
 

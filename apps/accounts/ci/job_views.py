@@ -14,7 +14,7 @@ from apps.accounts.ci.forms import JobForm
 from apps.accounts.models import Role, TrustedJob
 from apps.accounts.services import user_of
 from apps.accounts.tokens import lifecycle
-from apps.accounts.web.pages import attempt, blame, needs
+from apps.web.pages import attempt, blame, needs
 from common.errors import PlanError
 
 

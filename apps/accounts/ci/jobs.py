@@ -13,6 +13,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from apps.accounts.attempts import is_first_use
 from apps.accounts.ci import id_token
 from apps.accounts.identity import access
 from apps.accounts.identity.provider import CLOCK_SKEW_S
@@ -20,7 +21,6 @@ from apps.accounts.models import ApiToken, Role, TrustedJob, User
 from apps.accounts.second_factor import policy
 from apps.accounts.services import audit, require_somewhere
 from apps.accounts.tokens import lifecycle
-from apps.accounts.web.attempts import is_first_use
 from common.errors import PlanError, RoleError
 
 MINUTES = range(5, 61)

@@ -17,13 +17,13 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
+from apps.accounts.attempts import FAILED_LOGINS, PROVIDER_SIGN_INS
 from apps.accounts.identity import access, provider, recheck, signing_in
 from apps.accounts.models import Role, User
-from apps.accounts.operation import vault
 from apps.accounts.second_factor.forms import ConfirmationForm
 from apps.accounts.services import audit, user_of
-from apps.accounts.web.attempts import FAILED_LOGINS, PROVIDER_SIGN_INS
-from apps.accounts.web.pages import needs, spoken, too_often
+from apps.infrastructure import vault
+from apps.web.pages import needs, spoken, too_often
 from common.errors import HostError, PlanError, ProvingError
 
 log = logging.getLogger(__name__)

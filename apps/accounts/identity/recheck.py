@@ -19,8 +19,8 @@ from django.utils import timezone
 from apps.accounts import sessions
 from apps.accounts.identity import access, provider
 from apps.accounts.models import ProviderAccount, ProviderSession
-from apps.accounts.operation import vault
 from apps.accounts.services import audit
+from apps.infrastructure import vault
 from common.errors import HostError, RoleError, UnreachableError
 
 # In the session's data: {"ends", "confirmed": seconds since the epoch, "renews": whether there is a refresh token}.

@@ -13,7 +13,7 @@ from apps.accounts.models.limits import Role
 from apps.accounts.models.users import User
 from apps.accounts.notices.events import KINDS
 from apps.accounts.notices.kinds import CHANNELS
-from apps.accounts.operation import vault
+from apps.infrastructure import vault
 
 # Kinds of channels that users of any role can create for themselves.
 USER_KINDS = [name for name, kind in CHANNELS.items() if not kind.for_admins]

@@ -16,7 +16,7 @@ from apps.accounts.models import Channel, Delivery, Role, User
 from apps.accounts.notices import channels
 from apps.accounts.notices.kinds import CHANNELS
 from apps.accounts.services import require, user_of
-from apps.accounts.web.pages import attempt, blame, needs, page
+from apps.web.pages import attempt, blame, needs, page
 from common.errors import ProvingError
 
 LOG = 100

@@ -15,8 +15,8 @@ from apps.accounts.notices import notify
 from apps.accounts.notices.events import KINDS, TEST
 from apps.accounts.notices.kinds import CHANNELS
 from apps.accounts.notices.kinds.base import Field
-from apps.accounts.operation import vault
 from apps.accounts.services import audit, require, save
+from apps.infrastructure import vault
 from common.errors import PlanError, RoleError
 
 # Mail addresses are not confirmed. Without limits, a user could flood the address of another user.

@@ -17,11 +17,11 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from apps.accounts import waking
 from apps.accounts.models import USER_KINDS, Channel, Delivery, Walled, hidden_from
 from apps.accounts.models.walls import any_hidden, everything
 from apps.accounts.notices.events import KINDS
 from apps.accounts.notices.kinds import CHANNELS
+from apps.infrastructure import waking
 from common.errors import ProvingError
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ import ssl
 import threading
 from urllib.parse import SplitResult, urlsplit
 
-from apps.accounts.web import addresses
+from apps.infrastructure import addresses
 from common.errors import HostError, PlanError
 
 LIMIT_S = 10.0  # from the connection to the head of the answer

@@ -33,8 +33,8 @@ from fido2.webauthn import (
     UserVerificationRequirement,
 )
 
+from apps.accounts.attempts import is_first_use
 from apps.accounts.models import Passkey, User
-from apps.accounts.web.attempts import is_first_use
 
 # Key of the session's data between the options and the response.
 CHALLENGE = "_passkey_challenge"

@@ -15,13 +15,13 @@ from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
+from apps.accounts.attempts import FAILED_LOGINS
 from apps.accounts.identity import access
 from apps.accounts.models import Role, User
 from apps.accounts.second_factor import ceremony, factors, login, policy
 from apps.accounts.second_factor.forms import CodeForm, ConfirmationForm, SecondStepForm
 from apps.accounts.services import user_of
-from apps.accounts.web.attempts import FAILED_LOGINS
-from apps.accounts.web.pages import attempt, blame, needs, page, too_often
+from apps.web.pages import attempt, blame, needs, page, too_often
 from common.errors import ProvingError
 
 

@@ -15,10 +15,10 @@ from django.utils import timezone
 
 from apps.accounts.models import ApiToken, Passkey, RecoveryCode, Role, SecondFactor, Session, User
 from apps.accounts.models.second_factor import MOST_FAILURES
-from apps.accounts.operation import vault
 from apps.accounts.second_factor import notices, policy
 from apps.accounts.services import audit, require
 from apps.accounts.sessions import digest as session_digest
+from apps.infrastructure import vault
 from common.errors import PlanError
 
 CODES = 10

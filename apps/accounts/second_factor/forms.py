@@ -9,11 +9,11 @@ from django.contrib.auth import authenticate
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
+from apps.accounts.attempts import FAILED_LOGINS
 from apps.accounts.models import User
 from apps.accounts.second_factor import factors, passkeys, policy
 from apps.accounts.second_factor.ceremony import LONGEST_RESPONSE, Purpose
-from apps.accounts.web.attempts import FAILED_LOGINS
-from apps.accounts.web.pages import spoken
+from apps.web.pages import spoken
 from common.errors import ProvingError
 
 CODE_HELP = "6 digits from your authenticator app, or a recovery code"

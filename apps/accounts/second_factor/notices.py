@@ -9,9 +9,9 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from apps.accounts import waking
 from apps.accounts.models import AuditEntry, User
 from apps.accounts.notices import mail as outgoing
+from apps.infrastructure import waking
 from common.errors import ProvingError
 
 TEXTS = {

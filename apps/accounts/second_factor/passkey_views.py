@@ -18,6 +18,7 @@ from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
+from apps.accounts.attempts import FAILED_LOGINS, PASSKEY_SIGN_INS
 from apps.accounts.identity import access
 from apps.accounts.identity.oidc_views import safe_page
 from apps.accounts.models import Passkey, Role
@@ -31,8 +32,7 @@ from apps.accounts.second_factor.factor_views import (
 )
 from apps.accounts.second_factor.forms import ConfirmationForm, PasskeyNameForm
 from apps.accounts.services import user_of
-from apps.accounts.web.attempts import FAILED_LOGINS, PASSKEY_SIGN_INS
-from apps.accounts.web.pages import TOO_MANY, UNPROCESSABLE, attempt, blame, needs, page, spoken, too_often
+from apps.web.pages import TOO_MANY, UNPROCESSABLE, attempt, blame, needs, page, spoken, too_often
 from common.errors import ProvingError
 
 # Key of the session's data: until when the user, who confirmed it, may add a passkey.

@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from apps.accounts.identity import access
 from apps.accounts.models import Passkey, SecondFactor, User
-from apps.accounts.web.idempotency import problem
+from apps.web.idempotency import problem
 from common.errors import RoleError
 
 # Key of the session's data in a session that began with a second factor, or in which one was enrolled.

@@ -15,14 +15,14 @@ from django.urls import path, reverse_lazy
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
 
-from apps.accounts import waking
+from apps.accounts.attempts import FORGOTTEN
 from apps.accounts.identity import access, signing_in
 from apps.accounts.models import Credential, Role, User
 from apps.accounts.second_factor import policy
 from apps.accounts.services import audit, user_of
 from apps.accounts.team import people
-from apps.accounts.web.attempts import FORGOTTEN
-from apps.accounts.web.pages import attempt, blame, needs, page, spoken, too_often
+from apps.infrastructure import waking
+from apps.web.pages import attempt, blame, needs, page, spoken, too_often
 from common.errors import PlanError, ProvingError
 
 

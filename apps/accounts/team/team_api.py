@@ -15,7 +15,7 @@ from rest_framework.response import Response
 from apps.accounts.models import Membership, Role, Team, User
 from apps.accounts.services import user_of
 from apps.accounts.team import teams
-from apps.accounts.web.rest import body_of
+from apps.web.rest import body_of
 
 
 class MemberSerializer(serializers.ModelSerializer[Membership]):

@@ -15,8 +15,8 @@ from django.views.decorators.http import require_POST
 from apps.accounts.models import Membership, Role, Team, User
 from apps.accounts.services import user_of
 from apps.accounts.team import teams
-from apps.accounts.web.pages import attempt, blame, needs, page
-from apps.accounts.web.parsing import whole
+from apps.request_values import whole
+from apps.web.pages import attempt, blame, needs, page
 from common.errors import PlanError
 
 # Kind -> the page that lists its things; ?team= leaves those of a team.

@@ -9,7 +9,7 @@ from django.db.models import Q, QuerySet
 
 from apps.accounts.models import ApiToken, Membership, Owned, Role, Team, TrustedJob, User
 from apps.accounts.services import audit, require, save
-from apps.accounts.web.parsing import whole
+from apps.request_values import whole
 from common.errors import PlanError
 from common.wording import and_of, counted
 

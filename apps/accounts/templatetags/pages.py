@@ -15,7 +15,7 @@ from django.utils.html import format_html
 from apps.accounts.models import HasOwners, Role, User
 from apps.accounts.models.walls import sees
 from apps.accounts.second_factor import ceremony
-from apps.accounts.web.pages import spoken
+from apps.web.pages import spoken
 from common.wording import signed
 
 register = template.Library()

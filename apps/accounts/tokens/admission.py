@@ -14,7 +14,7 @@ from rest_framework.exceptions import AuthenticationFailed
 from apps.accounts.identity import access
 from apps.accounts.models import NONE, ApiToken, Scope, User, unjoined_teams
 from apps.accounts.services import audit
-from apps.accounts.web.addresses import without_mapping
+from apps.infrastructure.addresses import without_mapping
 from common.errors import RoleError
 
 AUDITED_EVERY_S = 3600

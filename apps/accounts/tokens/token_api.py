@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from apps.accounts.models import ANY, ApiToken, Role, Scope, Team, User
 from apps.accounts.services import user_of
 from apps.accounts.tokens import lifecycle
-from apps.accounts.web.rest import body_of
+from apps.web.rest import body_of
 
 ONCE = "only in the response that creates or rotates the token"
 

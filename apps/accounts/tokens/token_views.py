@@ -13,7 +13,7 @@ from apps.accounts.forms import RotationForm, TokenForm
 from apps.accounts.models import ApiToken, Role
 from apps.accounts.services import user_of
 from apps.accounts.tokens import lifecycle
-from apps.accounts.web.pages import attempt, blame, needs, spoken
+from apps.web.pages import attempt, blame, needs, spoken
 from common.errors import PlanError
 
 

@@ -13,12 +13,12 @@ from rest_framework.response import Response
 from agents.datasets import DATASETS, RESETS
 from apps.accounts.models import Role, Scope
 from apps.accounts.services import user_of
-from apps.accounts.web.rest import body_of
 from apps.campaigns.api.serializers import CampaignSerializer, NewTeamField
 from apps.campaigns.library import datasets, preparing
 from apps.campaigns.models import DataCopy, DataSet
 from apps.hosts.models import NAME, Host
 from apps.tuning.models import Revision
+from apps.web.rest import body_of
 
 
 class DataSetSerializer(serializers.ModelSerializer[DataSet]):

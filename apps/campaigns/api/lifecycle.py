@@ -13,12 +13,12 @@ from rest_framework.response import Response
 
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
-from apps.accounts.web.rest import body_of
 from apps.campaigns import archiving, lifecycle
 from apps.campaigns.api.serializers import CampaignSerializer, ChoicesSerializer, RenameSerializer
 from apps.campaigns.design.before_start import validity
 from apps.campaigns.history import history
 from apps.campaigns.models import Campaign, Run
+from apps.web.rest import body_of
 
 
 class HistorySerializer(serializers.Serializer[Any]):

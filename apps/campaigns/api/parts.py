@@ -18,11 +18,11 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.web.rest import query_of
 from apps.campaigns import queries
 from apps.campaigns.api.run_serializers import EventQuerySerializer, EventsSerializer
 from apps.campaigns.api.views import FileRenderer
 from apps.campaigns.models import RunPart
+from apps.web.rest import query_of
 
 
 class PartFileSerializer(serializers.Serializer[Any]):

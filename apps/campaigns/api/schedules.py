@@ -16,11 +16,11 @@ from rest_framework.response import Response
 
 from apps.accounts.models import Role, Scope, Team
 from apps.accounts.services import user_of
-from apps.accounts.web.rest import body_of, paged
 from apps.campaigns import queries as campaigns
 from apps.campaigns.models import Campaign, Schedule, Slot
 from apps.campaigns.schedules import queries, services
 from apps.hosts.api.schedule import WindowSerializer
+from apps.web.rest import body_of, paged
 
 
 class ScheduleSerializer(serializers.ModelSerializer[Schedule]):

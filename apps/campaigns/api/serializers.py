@@ -10,7 +10,6 @@ from rest_framework import serializers
 from agents.collectors import COLLECTORS
 from agents.wire.protocol import ROLES
 from apps.accounts.models import Team
-from apps.accounts.web.seen_keys import SeenKeyField
 from apps.campaigns import queries
 from apps.campaigns.design import descriptions
 from apps.campaigns.design.factors import ORDERS as FACTOR_ORDERS
@@ -20,6 +19,7 @@ from apps.campaigns.models import Campaign, DataSet, Workload
 from apps.campaigns.recipes.reading import LARGEST
 from apps.hosts.models import NAME, Host
 from apps.tuning.models import Revision
+from apps.web.visible_keys import VisibleKeyField
 
 
 class StepSerializer(serializers.Serializer[Any]):
@@ -252,7 +252,7 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     )
     roles = serializers.DictField()
     sources = serializers.ListField(child=serializers.CharField(), help_text="names of the collectors")
-    cloned_from = SeenKeyField(Campaign, read_only=True)
+    cloned_from = VisibleKeyField(Campaign, read_only=True)
     created_by = serializers.CharField(source="created_by.username")
     progress = serializers.SerializerMethodField()
     results_ready = serializers.SerializerMethodField(

@@ -12,11 +12,11 @@ from rest_framework.response import Response
 
 from apps.accounts.models import Role, Scope
 from apps.accounts.services import user_of
-from apps.accounts.web.rest import body_of
 from apps.campaigns.api.serializers import NewTeamField
 from apps.campaigns.models import DataSet, Twin
 from apps.campaigns.twins import services
 from apps.hosts.models import NAME
+from apps.web.rest import body_of
 
 
 class TwinRowSerializer(serializers.ModelSerializer[Twin]):

@@ -20,9 +20,6 @@ from rest_framework.response import Response
 
 from apps.accounts.models import Role, Scope, Team
 from apps.accounts.services import user_of
-from apps.accounts.web.pages import attachment
-from apps.accounts.web.parsing import whole
-from apps.accounts.web.rest import body_of, query_of
 from apps.campaigns import queries, recipes, services
 from apps.campaigns.api.lifecycle import LifecycleActions
 from apps.campaigns.api.run_serializers import (
@@ -51,6 +48,9 @@ from apps.campaigns.execution import nudges, run_end
 from apps.campaigns.library import own_recipes, recipe_hosts, scripts, workloads
 from apps.campaigns.models import Artefact, Campaign, Run, Workload
 from apps.hosts.models import Host
+from apps.request_values import whole
+from apps.web.pages import attachment
+from apps.web.rest import body_of, query_of
 
 
 class WorkloadViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Workload]):

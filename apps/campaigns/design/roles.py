@@ -10,11 +10,11 @@ from agents.collectors import COLLECTORS
 from agents.postgres.roles import LATE, OLDEST
 from agents.wire.protocol import REBOOT, digest
 from agents.workloads import WORKLOADS
-from apps.accounts.web import addresses
 from apps.campaigns.design import plan
 from apps.campaigns.models import Campaign, RunPart
 from apps.hosts.models import Host
 from apps.hosts.usage import allowed_paths
+from apps.infrastructure import addresses
 from common.errors import HostError, PlanError
 
 NAMES = ("client", "standbys", "addresses", "port")

@@ -17,12 +17,12 @@ from contextlib import ExitStack
 from django.utils import timezone
 
 from apps import logs
-from apps.accounts.operation import faults
 from apps.campaigns.execution import claims, halts, queue, received, run_end
 from apps.campaigns.execution.supervision import Supervision, restart_under_way
 from apps.campaigns.models import Campaign, Run, RunPart
 from apps.hosts.access import replies
 from apps.hosts.models import Host
+from apps.infrastructure import faults
 from common.errors import AgentError, HostError, ProvingError, UnreachableError
 
 log = logging.getLogger(__name__)

@@ -16,12 +16,12 @@ from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 from redis.exceptions import RedisError
 
-from apps.accounts import waking
 from apps.accounts.models.walls import everything
 from apps.campaigns import queries
 from apps.campaigns.models import Campaign, Run, RunPart, RunQuerySet
 from apps.hosts.models import Host
 from apps.hosts.usage import reservations, windows
+from apps.infrastructure import waking
 from common.wording import host_state
 
 log = logging.getLogger(__name__)

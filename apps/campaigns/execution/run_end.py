@@ -11,7 +11,6 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from apps.accounts import waking
 from apps.accounts.models import Role, User
 from apps.accounts.services import audit, require
 from apps.campaigns.execution import campaign_end, halts, queue
@@ -19,6 +18,7 @@ from apps.campaigns.models import Campaign, Run, RunPart
 from apps.hosts import contact
 from apps.hosts.models import Trouble
 from apps.hosts.usage import leases
+from apps.infrastructure import waking
 from common.errors import AgentError, PlanError, ProvingError
 
 MAX_WRITES = 10_000  # of a run that are read

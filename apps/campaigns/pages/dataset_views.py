@@ -15,11 +15,11 @@ from agents.datasets import DATASETS
 from apps.accounts.models import Role
 from apps.accounts.models.walls import count_visible
 from apps.accounts.services import user_of
-from apps.accounts.web.pages import attempt, blame, needs, of_team, page, spoken
 from apps.campaigns.library import datasets, preparing
 from apps.campaigns.models import Campaign, DataCopy, DataSet, DataUse
 from apps.campaigns.pages.dataset_forms import ABOUT_RESETS, DataSetForm, PrepareForm
 from apps.campaigns.pages.forms import newest_datasets
+from apps.web.pages import attempt, blame, needs, of_team, page, spoken
 from common.errors import PlanError, RoleError
 
 SHOWN_USES = 50

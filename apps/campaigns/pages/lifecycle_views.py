@@ -14,11 +14,11 @@ from django.views.decorators.http import require_POST
 
 from apps.accounts.models import Role, User
 from apps.accounts.services import require, user_of
-from apps.accounts.web.pages import attempt, blame, needs, page, sentence
 from apps.campaigns import archiving, lifecycle
 from apps.campaigns.design.before_start import validity
 from apps.campaigns.models import Campaign
 from apps.campaigns.pages import factor_rows
+from apps.web.pages import attempt, blame, needs, page, sentence
 from common.errors import PlanError, RoleError
 
 

@@ -12,11 +12,11 @@ from django.views.decorators.http import require_POST
 
 from apps.accounts.models import Role, Team
 from apps.accounts.services import user_of
-from apps.accounts.web.pages import keyset_page, needs, page, spoken, team_in_url
-from apps.accounts.web.parsing import whole
 from apps.campaigns import archiving, queries
 from apps.campaigns.models import Campaign
 from apps.hosts.models import Host
+from apps.request_values import whole
+from apps.web.pages import keyset_page, needs, page, spoken, team_in_url
 from common.wording import first_of
 
 SHOWN = 50

@@ -12,8 +12,6 @@ from django.http import HttpRequest
 
 from apps.accounts.models import User
 from apps.accounts.services import user_of
-from apps.accounts.web.pages import blame, sentence, spoken
-from apps.accounts.web.parsing import whole
 from apps.campaigns import archiving, lifecycle, recipes, services
 from apps.campaigns.design import descriptions
 from apps.campaigns.design.before_start import checks, previews
@@ -28,9 +26,11 @@ from apps.campaigns.pages.forms import ALIKE, ARRANGED, CampaignForm, alike_show
 from apps.campaigns.pages.stop_form import StopForm
 from apps.hosts.models import Host
 from apps.hosts.usage import allowed_paths
+from apps.request_values import whole
 from apps.tuning import parameters
 from apps.tuning.models import Revision
 from apps.tuning.parameters import Parameter
+from apps.web.pages import blame, sentence, spoken
 from common.errors import PlanError, RoleError
 
 

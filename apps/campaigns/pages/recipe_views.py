@@ -13,13 +13,13 @@ from django.views.decorators.http import require_POST
 
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
-from apps.accounts.web.pages import attachment, attempt, needs, page, row_in_url, sentence
-from apps.accounts.web.parsing import whole
 from apps.campaigns.library import own_recipes, recipe_hosts
 from apps.campaigns.models import Campaign
 from apps.campaigns.recipes.reading import LARGEST
 from apps.campaigns.recipes.topics import OTHER, TOPICS, by_topic, matches
 from apps.hosts.models import Host
+from apps.request_values import whole
+from apps.web.pages import attachment, attempt, needs, page, row_in_url, sentence
 from common.errors import PlanError
 
 

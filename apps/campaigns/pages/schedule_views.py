@@ -15,11 +15,11 @@ from django.views.decorators.http import require_POST
 
 from apps.accounts.models import Role
 from apps.accounts.services import require, user_of
-from apps.accounts.web.pages import attempt, blame, keyset_page, needs, page, row_in_url, team_in_url
 from apps.campaigns import queries as campaigns
 from apps.campaigns.models import Campaign, Schedule
 from apps.campaigns.schedules import queries, services
 from apps.hosts.pages.forms import WindowsForm
+from apps.web.pages import attempt, blame, keyset_page, needs, page, row_in_url, team_in_url
 from common.errors import PlanError
 
 SHOWN = 50

@@ -15,11 +15,11 @@ from django.http import QueryDict
 from agents.wire.protocol import MEASURE, ROLES
 from agents.workloads import WORKLOADS
 from apps.accounts.forms import OfTeam
-from apps.accounts.web.pages import blame
-from apps.accounts.web.parsing import whole
 from apps.campaigns.design.steps import Step, single
 from apps.campaigns.library.scripts import Complaint
+from apps.request_values import whole
 from apps.tuning import fields
+from apps.web.pages import blame
 from common.errors import PlanError
 
 ABOUT_ROLES = "prepare, warm and cool are also recorded; only measured steps yield results"

@@ -13,12 +13,12 @@ from django.urls import path
 from apps.accounts.forms import OfTeam
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
-from apps.accounts.web.pages import blame, needs, of_team, page
 from apps.campaigns.models import Campaign, DataSet, Twin
 from apps.campaigns.pages.forms import newest_datasets
 from apps.campaigns.twins import services
 from apps.campaigns.twins.preloading import is_twin
 from apps.hosts.models import NAME
+from apps.web.pages import blame, needs, of_team, page
 from common.errors import PlanError, RoleError
 
 SHOWN = 100  # statements

@@ -16,8 +16,6 @@ from agents.workloads import WORKLOADS
 from apps.accounts.models import Role, User
 from apps.accounts.models.walls import count_visible
 from apps.accounts.services import user_of
-from apps.accounts.web.pages import attempt, needs, of_team, page, spoken
-from apps.accounts.web.parsing import whole
 from apps.campaigns import services
 from apps.campaigns.design import steps
 from apps.campaigns.execution import run_end, schedule
@@ -28,6 +26,8 @@ from apps.campaigns.pages.forms import newest_workloads, reachable
 from apps.campaigns.pages.new_campaign import Draft
 from apps.campaigns.pages.steps_form import ABOUT_ROLES, WorkloadForm, edited, posted_kinds
 from apps.hosts.models import Host
+from apps.request_values import whole
+from apps.web.pages import attempt, needs, of_team, page, spoken
 from common.errors import PlanError, ProvingError
 
 SHOWN = 50

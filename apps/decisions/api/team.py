@@ -12,13 +12,13 @@ from rest_framework.response import Response
 
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
-from apps.accounts.web.idempotency import SecretResponse
-from apps.accounts.web.rest import query_of
 from apps.decisions.search import decided_settings, full_text, palette
 from apps.decisions.timeline import entries, feed
 from apps.decisions.timeline.forms import TimelineForm
 from apps.hosts.models import Host
 from apps.tuning.models import Profile
+from apps.web.idempotency import SecretResponse
+from apps.web.rest import query_of
 
 
 class EntrySerializer(serializers.Serializer[Any]):

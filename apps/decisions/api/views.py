@@ -18,9 +18,6 @@ from rest_framework.response import Response
 from agents.wire.protocol import digest
 from apps.accounts.models import Role, Scope
 from apps.accounts.services import user_of
-from apps.accounts.web.pages import attachment
-from apps.accounts.web.rest import body_of, paged, query_of
-from apps.accounts.web.seen_keys import SeenKeyField
 from apps.campaigns.models import Campaign
 from apps.decisions import services
 from apps.decisions.drift import comparison, report
@@ -30,6 +27,9 @@ from apps.decisions.validity import confirmation
 from apps.hosts.models import Host
 from apps.tuning.api import TextRenderer
 from apps.tuning.exports import FORMATS
+from apps.web.pages import attachment
+from apps.web.rest import body_of, paged, query_of
+from apps.web.visible_keys import VisibleKeyField
 
 
 class CommentSerializer(serializers.ModelSerializer[Comment]):
@@ -53,7 +53,7 @@ class DecisionRowSerializer(serializers.ModelSerializer[Decision]):
     settings = serializers.DictField(read_only=True, help_text="what the chosen level sets")
     accepted_by = serializers.CharField(source="accepted_by.username", default=None, read_only=True, allow_null=True)
     author = serializers.CharField(source="author.username", read_only=True)
-    supersedes = SeenKeyField(
+    supersedes = VisibleKeyField(
         Decision,
         queryset=Decision.objects.all(),
         required=False,
@@ -94,7 +94,7 @@ class StandingSerializer(serializers.ModelSerializer[Standing]):
         help_text="kernel, postgresql, cpu, cpus, nodes, memory_kb: the facts that the decision depends on"
     )
     reasons = serializers.ListField(child=serializers.DictField(), help_text="fact, before, after, words")
-    campaign = SeenKeyField(Campaign, read_only=True, help_text="the confirming campaign")
+    campaign = VisibleKeyField(Campaign, read_only=True, help_text="the confirming campaign")
 
     class Meta:
         model = Standing

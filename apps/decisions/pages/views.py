@@ -16,7 +16,6 @@ from django.views.decorators.http import require_POST
 from agents.wire.protocol import digest
 from apps.accounts.models import Role, User
 from apps.accounts.services import user_of
-from apps.accounts.web.pages import attachment, attempt, blame, needs, page, row_in_url, spoken
 from apps.campaigns.models import Campaign
 from apps.decisions import services
 from apps.decisions.drift import report
@@ -34,6 +33,7 @@ from apps.results.store.campaign_cache import CampaignCache
 from apps.tuning import rules
 from apps.tuning.exports import FORMATS
 from apps.tuning.models import Profile
+from apps.web.pages import attachment, attempt, blame, needs, page, row_in_url, spoken
 from common.errors import PlanError
 
 

@@ -13,11 +13,11 @@ from django.urls import reverse
 from django.utils import timezone
 
 from apps.accounts.models import Team
-from apps.accounts.web.parsing import first_moment, last_moment
 from apps.campaigns import queries
 from apps.campaigns.models import Campaign
 from apps.decisions.models import Decision, DecisionQuerySet, Event
 from apps.hosts.models import Host
+from apps.request_values import first_moment, last_moment
 from apps.searches.models import Round
 from common.errors import PlanError
 

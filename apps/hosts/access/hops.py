@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import asyncssh
 
-from apps.accounts.web import addresses
 from apps.hosts.access import keys
 from apps.hosts.models import Host
+from apps.infrastructure import addresses
 from common.errors import HostError, PlanError, UnreachableError
 
 CONNECT_S = 15.0

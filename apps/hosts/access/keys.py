@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 import asyncssh
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, ssh
 
-from apps.accounts.operation import references, vault
 from apps.hosts.models import Identity
+from apps.infrastructure import references, vault
 from common.errors import HostError, PlanError
 
 HINT = "an unencrypted OpenSSH or PEM private key, as ssh-keygen writes it"

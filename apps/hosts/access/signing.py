@@ -15,10 +15,10 @@ from django.db import transaction
 from django.db.models import Max
 
 from agents import launcher
-from apps.accounts.operation import vault
 from apps.accounts.services import audit
 from apps.hosts.access import keys
 from apps.hosts.models import AgentSignature, SigningKey
+from apps.infrastructure import vault
 from common.errors import PlanError
 
 COMMENT = "proving-ground agent"

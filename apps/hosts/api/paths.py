@@ -11,9 +11,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.services import user_of
-from apps.accounts.web.rest import body_of
 from apps.hosts.models import AllowedPath, Host
 from apps.hosts.usage import allowed_paths
+from apps.web.rest import body_of
 
 
 class PathSerializer(serializers.Serializer[Any]):

@@ -10,12 +10,12 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.operation import references
 from apps.accounts.services import user_of
-from apps.accounts.web.rest import body_of
 from apps.hosts import services
 from apps.hosts.models import Host, RemoteServer
 from apps.hosts.usage import remote_servers
+from apps.infrastructure import references
+from apps.web.rest import body_of
 
 
 class RemoteNameSerializer(serializers.Serializer[Any]):

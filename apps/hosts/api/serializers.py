@@ -9,13 +9,13 @@ from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from apps.accounts.operation import references
-from apps.accounts.web.seen_keys import SeenKeyField
 from apps.hosts.access import keys
 from apps.hosts.api.schedule import HealthSerializer, ReservationSerializer, WindowSerializer
 from apps.hosts.facts import changes
 from apps.hosts.models import ACCOUNT, NAME, ClusterConsent, Facts, Host, HostKey, Identity, Trouble
 from apps.hosts.usage import reservations
+from apps.infrastructure import references
+from apps.web.visible_keys import VisibleKeyField
 
 
 class IdentitySerializer(serializers.ModelSerializer[Identity]):
@@ -87,7 +87,7 @@ class HostSerializer(serializers.ModelSerializer[Host]):
         read_only=True, allow_null=True, help_text="of the approved host key; null before approval"
     )
 
-    jump = SeenKeyField(Host, queryset=Host.objects.all(), required=False, help_text="id of the jump host")
+    jump = VisibleKeyField(Host, queryset=Host.objects.all(), required=False, help_text="id of the jump host")
     windows = serializers.ListField(
         child=WindowSerializer(),
         required=False,

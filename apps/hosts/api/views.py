@@ -16,7 +16,6 @@ from rest_framework.response import Response
 
 from apps.accounts.models import Role, Scope
 from apps.accounts.services import user_of
-from apps.accounts.web.rest import body_of, paged, query_of
 from apps.hosts import services
 from apps.hosts.api.paths import PathActions
 from apps.hosts.api.remotes import RemoteActions
@@ -41,6 +40,7 @@ from apps.hosts.api.serializers import (
 from apps.hosts.facts import changes
 from apps.hosts.models import Facts, Host, HostKey, Identity, Trouble
 from apps.hosts.usage import cluster_consents
+from apps.web.rest import body_of, paged, query_of
 
 
 class IdentityViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet[Identity]):

@@ -10,11 +10,11 @@ from django.http import QueryDict
 
 from apps.accounts.forms import OfTeam
 from apps.accounts.models import Role, User
-from apps.accounts.operation import references
 from apps.accounts.team import teams
-from apps.accounts.web.parsing import whole
 from apps.hosts.models import Host, Identity
 from apps.hosts.usage.windows import DAYS
+from apps.infrastructure import references
+from apps.request_values import whole
 
 
 def read_labels(typed: str) -> list[str]:

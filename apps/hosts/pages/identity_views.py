@@ -13,11 +13,11 @@ from django.views.decorators.http import require_POST
 
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
-from apps.accounts.web.pages import attempt, blame, needs, page
 from apps.hosts import services
 from apps.hosts.access import keys
 from apps.hosts.models import Identity
 from apps.hosts.pages.forms import IdentityForm
+from apps.web.pages import attempt, blame, needs, page
 from common.errors import ProvingError
 
 

@@ -20,14 +20,14 @@ from django.views.decorators.http import require_POST
 from agents import build
 from apps.accounts.models import Role, User
 from apps.accounts.services import user_of
-from apps.accounts.web.pages import attempt, blame, needs, of_team, page
-from apps.accounts.web.parsing import whole
 from apps.hosts import services
 from apps.hosts.access import keys, signing
 from apps.hosts.facts import changes, topology
 from apps.hosts.models import AllowedPath, Facts, Host, HostKey, Identity, Lease, RemoteServer, Trouble
 from apps.hosts.pages.forms import HostForm, WindowsForm, read_labels, remote_fields
 from apps.hosts.usage import allowed_paths, cluster_consents, remote_servers, reservations, windows
+from apps.request_values import whole
+from apps.web.pages import attempt, blame, needs, of_team, page
 from common.errors import HostError, PlanError, ProvingError
 
 SHOWN_VERSIONS = 10

@@ -11,10 +11,9 @@ from django.db import transaction
 
 from agents.postgres.remote_server.server import CONNECTION, HOST, NAME, SSLMODES
 from apps.accounts.models import Role, User
-from apps.accounts.operation import references, vault
 from apps.accounts.services import audit, require, save
-from apps.accounts.web import addresses
 from apps.hosts.models import Host, RemoteServer
+from apps.infrastructure import addresses, references, vault
 from common.errors import HostError, PlanError
 
 MAX_ADDRESSES = 4

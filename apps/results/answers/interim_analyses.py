@@ -12,11 +12,11 @@ from django.db import transaction
 from django.db.models import Max, Min, Q
 
 import stats
-from apps.accounts.operation import faults
 from apps.campaigns.design import orders, steps
 from apps.campaigns.design.stopping import Rule, read
 from apps.campaigns.execution import halts
 from apps.campaigns.models import Campaign, Run
+from apps.infrastructure import faults
 from apps.results.answers.observations import MeasuredRun, observations
 from apps.results.models import InterimAnalysis, Measurement
 from common.errors import PlanError

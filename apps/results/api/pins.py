@@ -12,9 +12,9 @@ from rest_framework.response import Response
 
 from apps.accounts.models import Role, Scope
 from apps.accounts.services import user_of
-from apps.accounts.web.rest import body_of
 from apps.results.explore import chart_addresses, pins
 from apps.results.models import Pin
+from apps.web.rest import body_of
 from common.errors import PlanError
 
 

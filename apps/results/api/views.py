@@ -21,7 +21,6 @@ from rest_framework import mixins, serializers, viewsets
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.web.rest import query_of
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers.summary import SummaryTable
 from apps.results.answers.table import CampaignTable
@@ -30,6 +29,7 @@ from apps.results.runs import page_content, proof, timeline
 from apps.results.store import samples
 from apps.results.store.campaign_cache import CampaignCache
 from apps.results.store.series import declared
+from apps.web.rest import query_of
 from common.verdicts import TONES
 
 

@@ -16,9 +16,9 @@ from django.db.models import Model
 from django.http import QueryDict
 from django.urls import Resolver404, resolve, reverse
 
-from apps.accounts.web.parsing import whole
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host
+from apps.request_values import whole
 from apps.results.answers.comparison import compare
 from apps.results.answers.comparison.sides import LETTERS
 from apps.results.answers.history.baselines import baselines

@@ -13,8 +13,7 @@ from django.urls import path, reverse
 from django.views.decorators.cache import cache_control
 
 from apps.accounts.models import Role
-from apps.accounts.web.pages import UNPROCESSABLE, needs, page, spoken
-from apps.accounts.web.parsing import whole
+from apps.request_values import whole
 from apps.results import charts
 from apps.results.answers.changes.of_comparison import comparison_changes
 from apps.results.answers.comparison import shared_cells
@@ -24,6 +23,7 @@ from apps.results.answers.margins import margin_of
 from apps.results.exchange import exports
 from apps.results.pages.figures import as_json, width_of
 from apps.results.runs import side_by_side, timeline
+from apps.web.pages import UNPROCESSABLE, needs, page, spoken
 from common.errors import PlanError
 
 TIME = "time"

@@ -14,13 +14,13 @@ from django.urls import path, reverse
 from django.views.decorators.cache import cache_control
 
 from apps.accounts.models import Role
-from apps.accounts.web.pages import UNPROCESSABLE, needs, page, spoken
 from apps.campaigns.models import Campaign
 from apps.results import charts
 from apps.results.exchange import exports
 from apps.results.explore import explorer
 from apps.results.pages.figures import width_of
 from apps.results.store.campaign_cache import CampaignCache
+from apps.web.pages import UNPROCESSABLE, needs, page, spoken
 from common.errors import PlanError
 
 

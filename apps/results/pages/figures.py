@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 from django.http import HttpRequest, HttpResponse
 
-from apps.accounts.web.parsing import whole
+from apps.request_values import whole
 from apps.results.charts.themes import WIDTH_PX, Figure
 
 

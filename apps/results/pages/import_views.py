@@ -12,13 +12,13 @@ from django.urls import path
 
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
-from apps.accounts.web.pages import needs, page, sentence, spoken
 from apps.results import services
 from apps.results.exchange.transfer import check_length, contents
 from apps.results.imports.columns import USES
 from apps.results.imports.understand import Understood
 from apps.results.models import Import
 from apps.results.pages.import_forms import ImportForm, columns_of, mapping_of
+from apps.web.pages import needs, page, sentence, spoken
 from common.errors import PlanError, RoleError
 
 SHOWN_RUNS = 200

@@ -13,12 +13,12 @@ from django.urls import path
 from django.views.decorators.cache import cache_control
 
 from apps.accounts.models import Role
-from apps.accounts.web.pages import needs
-from apps.accounts.web.parsing import whole
 from apps.campaigns.execution import nudges
 from apps.campaigns.models import Run
+from apps.request_values import whole
 from apps.results.live import news
 from apps.results.live.hub import Hub, Seat, encode
+from apps.web.pages import needs
 
 AGAIN_S = 30
 hub = Hub(settings.LIVE_STREAMS)

@@ -14,9 +14,9 @@ from django.views.decorators.http import require_POST
 
 from apps.accounts.models import Role
 from apps.accounts.services import user_of
-from apps.accounts.web.pages import UNPROCESSABLE, attempt, blame, keyset_page, needs, page, spoken
 from apps.results.explore import chart_addresses, pins
 from apps.results.models import Pin
+from apps.web.pages import UNPROCESSABLE, attempt, blame, keyset_page, needs, page, spoken
 from common.errors import PlanError
 
 SHOWN = 50

@@ -17,7 +17,6 @@ from django.utils.http import content_disposition_header
 from django.views.decorators.cache import cache_control
 
 from apps.accounts.models import Role
-from apps.accounts.web.pages import needs, page
 from apps.campaigns.design import steps
 from apps.campaigns.models import Artefact, Campaign, Run
 from apps.campaigns.queries import breaks_at
@@ -33,6 +32,7 @@ from apps.results.pages.figures import as_json, width_of
 from apps.results.runs import key_figures, latencies, observed, page_content, stability, timeline
 from apps.results.runs.fidelity import fidelity_of
 from apps.results.store import samples, series
+from apps.web.pages import needs, page
 
 TABS = ("chart", "settings", "commands", "log", "artefacts", "provenance")
 HOSTS = "hosts"  # another tab, for runs over several hosts

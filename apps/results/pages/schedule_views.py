@@ -13,7 +13,6 @@ from django.utils import timezone
 from django.views.decorators.cache import cache_control
 
 from apps.accounts.models import Role
-from apps.accounts.web.pages import keyset_page, needs, page
 from apps.campaigns import queries as campaigns
 from apps.campaigns.models import Schedule
 from apps.campaigns.schedules import queries, times
@@ -22,6 +21,7 @@ from apps.results import charts
 from apps.results.answers.history.trend import Trend, trend
 from apps.results.exchange import exports
 from apps.results.pages.figures import as_json
+from apps.web.pages import keyset_page, needs, page
 
 SHOWN = 50
 HEAD = ("at", "campaign", "level", "runs", "mean", "low", "high")

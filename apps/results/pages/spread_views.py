@@ -13,14 +13,14 @@ from django.urls import path
 from django.views.decorators.cache import cache_control
 
 from apps.accounts.models import Role
-from apps.accounts.web.pages import needs
-from apps.accounts.web.parsing import whole
 from apps.campaigns.models import Campaign, Run
+from apps.request_values import whole
 from apps.results import charts
 from apps.results.exchange import exports
 from apps.results.runs import spreads
 from apps.results.runs.spreads import Spreads
 from apps.results.store.campaign_cache import CampaignCache
+from apps.web.pages import needs
 
 
 @needs(Role.VIEWER)

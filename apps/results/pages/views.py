@@ -18,8 +18,6 @@ from django.views.decorators.http import condition
 
 import stats
 from apps.accounts.models import Role
-from apps.accounts.web.pages import needs, page
-from apps.accounts.web.parsing import whole
 from apps.campaigns.design import descriptions, roles, stopping
 from apps.campaigns.execution import by_hand
 from apps.campaigns.execution.schedule import OnHost, by_host
@@ -27,6 +25,7 @@ from apps.campaigns.history import history
 from apps.campaigns.models import Campaign, Schedule, Slot
 from apps.campaigns.pages import lifecycle_views
 from apps.hosts.models import Host
+from apps.request_values import whole
 from apps.results import charts
 from apps.results.answers.answer_card import AnswerCard, answer_card
 from apps.results.answers.history.baselines import baselines
@@ -41,6 +40,7 @@ from apps.results.pages.figures import as_json, width_of
 from apps.results.runs import page_content
 from apps.results.runs.fidelity import badge
 from apps.results.store.campaign_cache import CampaignCache
+from apps.web.pages import needs, page
 
 PLACE_DIGITS = 9
 NAMED = ("host", "workload", "dataset", "profile__profile", "created_by", "cloned_from")

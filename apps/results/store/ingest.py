@@ -18,10 +18,10 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from apps.accounts.operation import faults
 from apps.campaigns.design import steps
 from apps.campaigns.execution import received
 from apps.campaigns.models import Run, RunPart
+from apps.infrastructure import faults
 from apps.results.answers import interim_analyses
 from apps.results.models import Mark, Measurement, StepMeans, Within
 from apps.results.runs import stability

@@ -16,10 +16,9 @@ from django.views.decorators.http import require_POST
 
 from apps.accounts.models import Role
 from apps.accounts.services import require, user_of
-from apps.accounts.web.pages import attempt, blame, keyset_page, needs, page, row_in_url, team_in_url
-from apps.accounts.web.parsing import whole
 from apps.campaigns.design import steps
 from apps.campaigns.models import Campaign
+from apps.request_values import whole
 from apps.results.charts import theme
 from apps.results.charts.themes import WIDTH_PX
 from apps.results.exchange import exports
@@ -29,6 +28,7 @@ from apps.searches.models import Search
 from apps.searches.pages import charts
 from apps.searches.pages.forms import SearchForm
 from apps.searches.pages.pareto import pareto_chart
+from apps.web.pages import attempt, blame, keyset_page, needs, page, row_in_url, team_in_url
 from common.errors import PlanError
 
 SHOWN = 50

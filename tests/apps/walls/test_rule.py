@@ -48,7 +48,7 @@ def test_every_model_is_behind_each_walled_object_that_decides_who_sees_it() -> 
 
 
 def test_only_fields_that_are_shown_separately_are_left_out() -> None:
-    """Their pages and endpoints ask `sees` or use SeenKeyField."""
+    """Their pages and endpoints ask `sees` or use VisibleKeyField."""
     left_out = {
         f"{model.__name__}.{field.name}"
         for model in apps.get_models()
@@ -161,7 +161,7 @@ def test_views_are_imported_before_the_first_request() -> None:
     """In a process of its own, where no test has imported them."""
     program = (
         "import sys, django; django.setup();"
-        "from apps.accounts.web.walled import WalledMiddleware;"
+        "from apps.web.walled import WalledMiddleware;"
         "assert 'apps.hosts.api.views' not in sys.modules, 'imported too early to tell';"
         "WalledMiddleware(lambda request: None);"
         "assert 'apps.hosts.api.views' in sys.modules;"

@@ -12,7 +12,7 @@ from django.core.cache import cache
 from kombu.exceptions import ContentDisallowed
 from kombu.serialization import loads
 
-from apps.accounts.web.cached import JsonSerializer
+from apps.web.json_cache import JsonSerializer
 
 
 class Trap:

@@ -12,8 +12,8 @@ def addresses() -> dict[str, str]:
     """The requested pages: name -> address. Add a new page here or to `of_campaign`."""
     from django.urls import reverse
 
-    from apps.accounts.web.keyset import cursor_at
     from apps.campaigns.models import Campaign
+    from apps.web.keyset import cursor_at
 
     ended = Campaign.objects.filter(
         state="finished", recipe__in=("", LARGE), workload__name__in=("oltp", LARGE)
@@ -46,7 +46,7 @@ def addresses() -> dict[str, str]:
 def of_campaign(name: str, campaign: Any) -> dict[str, str]:
     from django.urls import reverse
 
-    from apps.accounts.web.keyset import cursor_at
+    from apps.web.keyset import cursor_at
 
     last, *_, nearly = campaign.runs.order_by("-position")[:20]
     labels = list(dict.fromkeys(run.label for run in campaign.runs.filter(outcome="ok").order_by("position")[:100]))

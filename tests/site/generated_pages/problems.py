@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from http import HTTPStatus
 
 from agents import errors as agent_errors
-from apps.accounts.web.problems import HINTS, STATUS, Problem
+from apps.web.problems import HINTS, STATUS, Problem
 from common import errors
 from tests.site import markdown
 

@@ -9,8 +9,8 @@ from django.db.models import Exists, OuterRef
 from django.urls import reverse
 
 from apps.accounts.notices.notify import notify
-from apps.accounts.operation import faults
 from apps.campaigns.models import Run, Slot
+from apps.infrastructure import faults
 from apps.results.answers.history.trend import trend
 
 

@@ -16,8 +16,8 @@ from django.urls import reverse
 from apps.accounts.identity import mapping
 from apps.accounts.identity.recheck import MARK
 from apps.accounts.models import AuditEntry, ProviderAccount, ProviderSession, Role, Session, User
-from apps.accounts.operation import sealed
 from apps.decisions.timeline.feed import renew_feed
+from apps.operation import encrypted_fields
 from tests.rows.factories import issue_token
 from tests.servers.provider import Provider
 
@@ -181,7 +181,7 @@ def test_a_page_costs_no_query_more_with_a_provider_than_without(
 
 
 def test_tokens_of_the_provider_are_encrypted_again_with_a_new_key(provider: Provider, grace: Client) -> None:
-    fields = {each.field for each in sealed.every()}
+    fields = {each.field for each in encrypted_fields.every()}
 
     assert {"refresh_encrypted", "id_token_encrypted"} <= fields
 

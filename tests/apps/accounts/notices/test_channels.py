@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from apps.accounts.models import AuditEntry, Channel, Delivery, Role, User
 from apps.accounts.notices import channels, notify
-from apps.accounts.operation.vault import decrypt
+from apps.infrastructure.vault import decrypt
 from common.errors import PlanError, RoleError
 from tests.rows.factories import browser, make_user
 

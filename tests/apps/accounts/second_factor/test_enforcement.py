@@ -14,10 +14,11 @@ from django.test import Client, override_settings
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from apps.accounts import tasks, waking
+from apps.accounts import tasks
 from apps.accounts.identity import mapping
 from apps.accounts.models import ApiToken, AuditEntry, ProviderAccount, Role, Session, Team, User
 from apps.accounts.second_factor import factors, policy
+from apps.infrastructure import waking
 from tests.apps.accounts.second_factor.conftest import App, Clock, enrol, enter_password, is_logged_in, log_in
 from tests.rows import populate
 from tests.rows.factories import browser, make_user, script

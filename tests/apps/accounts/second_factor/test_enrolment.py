@@ -13,9 +13,10 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from apps.accounts import upkeep
 from apps.accounts.models import AuditEntry, SecondFactor, Session, User
-from apps.accounts.operation import sealed, upkeep
 from apps.accounts.second_factor import factors, policy
+from apps.operation import encrypted_fields
 from tests.apps.accounts.second_factor.conftest import App, Clock, enter_password, is_logged_in, log_in
 from tests.rows import populate
 
@@ -195,10 +196,10 @@ def test_an_enrolled_user_cannot_enrol_a_second_app_by_the_password_alone(app: A
 
 
 def test_the_secret_is_rotated_with_the_other_encrypted_secrets(app: App, settings: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(sealed, "outdated_processes", list)
+    monkeypatch.setattr(encrypted_fields, "outdated_processes", list)
     settings.SSH_KEYS = [Fernet.generate_key().decode(), *settings.SSH_KEYS]
 
-    sealed.rotate()
+    encrypted_fields.rotate()
     settings.SSH_KEYS = settings.SSH_KEYS[:1]
 
     assert factors.verify(app.user, app.next_code(), address="192.0.2.1")

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from apps.accounts.attempts import FAILED_LOGINS, PASSKEY_SIGN_INS
 from apps.accounts.models import Passkey, User
-from apps.accounts.web.attempts import FAILED_LOGINS, PASSKEY_SIGN_INS
 from tests.apps.accounts.second_factor.authenticator import Authenticator
 from tests.apps.accounts.second_factor.conftest import add_passkey, enter_password, is_logged_in, options
 

@@ -13,10 +13,9 @@ from django.urls import reverse
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
-from apps.accounts import services
+from apps.accounts import services, upkeep
 from apps.accounts.ci import id_token, jobs
 from apps.accounts.models import ApiToken, AuditEntry, Role, TrustedJob, User
-from apps.accounts.operation import upkeep
 from apps.accounts.tokens.lifecycle import Restriction
 from common.errors import PlanError
 from tests.rows.factories import browser, make_user, script

@@ -8,7 +8,7 @@ import pytest
 from django.urls import get_resolver, reverse
 
 from apps.accounts.models import ANY, NONE, ApiToken, AuditEntry, Role, Scope, User
-from apps.accounts.web.rest import scope_of
+from apps.web.rest import scope_of
 from tests.apps.accounts.test_api_roles import ALL, Endpoint, one_of_each
 from tests.documents.permissions import SCOPES
 from tests.rows import filled

@@ -56,7 +56,7 @@ def test_the_first_campaign_in_the_queue_runs_first(bench: Host) -> None:
 
 def test_a_run_that_waits_for_a_worker_is_enqueued_once(bench: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[str] = []
-    monkeypatch.setattr("apps.accounts.waking.send", lambda _, run_id: sent.append(run_id))
+    monkeypatch.setattr("apps.infrastructure.waking.send", lambda _, run_id: sent.append(run_id))
     run = started(bench, "first").runs.order_by("position")[0]
     sent.clear()
 
@@ -70,7 +70,7 @@ def test_without_a_cache_every_run_that_is_due_is_called(
     bench: Host, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     sent: list[str] = []
-    monkeypatch.setattr("apps.accounts.waking.send", lambda _, run_id: sent.append(run_id))
+    monkeypatch.setattr("apps.infrastructure.waking.send", lambda _, run_id: sent.append(run_id))
     started(bench, "first")
     sent.clear()
     settings.CACHES = {

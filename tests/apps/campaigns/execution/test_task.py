@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from apps.accounts import waking
 from apps.accounts.models import User
 from apps.campaigns import tasks
 from apps.campaigns.execution import claims, dispatch, queue
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.access import ssh
 from apps.hosts.models import Host
+from apps.infrastructure import waking
 from tests.servers import campaigns
 
 pytestmark = pytest.mark.django_db(transaction=True)

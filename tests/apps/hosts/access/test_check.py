@@ -9,10 +9,10 @@ import asyncssh
 import pytest
 
 from apps.accounts.models import User
-from apps.accounts.web import addresses
 from apps.hosts import contact, services, tasks
 from apps.hosts.access import ssh
 from apps.hosts.models import Host, HostKey
+from apps.infrastructure import addresses
 from common.errors import HostError, PlanError, RoleError
 from tests.rows.factories import make_host
 from tests.servers import machine, remote

@@ -14,10 +14,10 @@ import pytest
 from django.urls import reverse
 
 from apps.accounts.models import AuditEntry, Role, User
-from apps.accounts.operation import references
 from apps.hosts import contact, services
 from apps.hosts.access import keys
 from apps.hosts.models import Host, Identity
+from apps.infrastructure import references
 from common.errors import HostError, PlanError, RoleError
 from tests.rows.factories import browser, make_user
 from tests.servers import remote

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from apps.accounts.operation import references
 from apps.hosts.access import keys
 from apps.hosts.models import Identity
+from apps.infrastructure import references
 
 pytestmark = [pytest.mark.fast, pytest.mark.needs("sshd")]
 DOCUMENT = Path(__file__).parents[4] / "docs" / "production.md"

@@ -11,10 +11,11 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import AuditEntry, Role, Team, User
-from apps.accounts.operation import references, sealed
 from apps.hosts import services
 from apps.hosts.models import Host, RemoteServer
 from apps.hosts.usage import remote_servers
+from apps.infrastructure import references
+from apps.operation import encrypted_fields
 from common.errors import HostError, PlanError, RoleError
 from tests.rows import populate
 from tests.rows.factories import make_user
@@ -36,7 +37,7 @@ def test_an_admin_registers_a_server_and_the_audit_log_has_all_but_the_secret(ho
     assert entry.after["addresses"] == ["db.example.com"] and entry.after["password"] is True
     assert SECRET not in json.dumps([entry.before, entry.after]) + server.password_encrypted
     assert remote_servers.access(server)["password"] == SECRET
-    assert "password_encrypted" in [each.field for each in sealed.every() if each.row == server]
+    assert "password_encrypted" in [each.field for each in encrypted_fields.every() if each.row == server]
 
 
 def test_an_operator_cannot_register_a_server(host: Host) -> None:

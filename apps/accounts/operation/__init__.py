@@ -1,1 +1,0 @@
-"""Backup, secrets and the accounts of the database."""

@@ -1,1 +1,0 @@
-"""Shared by all pages and endpoints: roles, errors, paging, limits, conditional and repeated requests."""
