@@ -25,7 +25,7 @@ from stats.model import (
 from stats.power import mde_percent, noise_floor_percent, runs_needed
 from stats.stopping.sequential import CERTAIN, SPENDING, InterimAnalysis, Spent, interim_analysis
 from stats.stopping.unplanned import at_unplanned_analysis
-from stats.trends.order import Drift, drift
+from stats.trends.order import OrderTrend, order_trend
 from stats.trends.over_time import Change, Score, change_points, score, scores
 from stats.trends.within_run import Dips, Trend, WarmUp, dip_depth, dips, mser_cut, trend, warm_up
 
@@ -40,7 +40,6 @@ __all__ = [
     "Comparison",
     "Crossed",
     "Dips",
-    "Drift",
     "Interaction",
     "InterimAnalysis",
     "Level",
@@ -48,6 +47,7 @@ __all__ = [
     "Metric",
     "Modes",
     "Observation",
+    "OrderTrend",
     "Overhead",
     "Predicted",
     "Score",
@@ -71,7 +71,6 @@ __all__ = [
     "crossed",
     "dip_depth",
     "dips",
-    "drift",
     "fails_more",
     "half_width_percent",
     "holm",
@@ -84,6 +83,7 @@ __all__ = [
     "mser_cut",
     "noise_floor_percent",
     "of_hosts",
+    "order_trend",
     "overhead",
     "pair_of_all",
     "runs_fail_more",

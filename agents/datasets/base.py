@@ -73,7 +73,7 @@ class Data(ABC):
         """Pure. Field -> text of SQL that its author brings, which needs a permission."""
         return {}
 
-    def conditions(self) -> Mapping[str, str]:
+    def consistency(self) -> Mapping[str, str]:
         """Pure. Name of a consistency condition -> SQL that counts its violations."""
         return {}
 

@@ -6,7 +6,7 @@ from typing import Mapping
 
 from ..errors import Unplannable
 from ..workloads.tpcc.rules import OLDEST
-from . import tpcc_conditions, tpcc_sql
+from . import tpcc_consistency, tpcc_sql
 from .base import Data, Options, Step
 
 JOBS = 4
@@ -66,8 +66,8 @@ class TpccData(Data):
             *(_references(table) for table in tpcc_sql.REFERENCES if options.get("foreign_keys", True)),
         ]
 
-    def conditions(self) -> Mapping[str, str]:
-        return tpcc_conditions.CONDITIONS
+    def consistency(self) -> Mapping[str, str]:
+        return tpcc_consistency.CONDITIONS
 
     def bytes(self, options: Options) -> int:
         return ITEMS + WAREHOUSE * int(options.get("warehouses", 1))

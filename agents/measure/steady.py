@@ -58,7 +58,7 @@ class Steadiness:
         self._open, self._number = [], self._number + 1
         means = self._means[-MOST:]
         self.left_out = mser_cut(means)
-        self.drift = drift(means[self.left_out :])
+        self.drift = relative_slope(means[self.left_out :])
         enough = len(means) >= LEAST and self.left_out < len(means) // 2
         self.reached = enough and abs(self.drift) <= self._within
 
@@ -91,7 +91,7 @@ def _mser(tail: Sequence[float]) -> float:
     return sum((value - middle) ** 2 for value in tail) / len(tail) ** 2
 
 
-def drift(means: Sequence[float]) -> float:
+def relative_slope(means: Sequence[float]) -> float:
     """Return the Theil-Sen slope's change over all windows, as a share of their median."""
     middle = median(means) if means else 0.0
     if len(means) < 2:

@@ -25,7 +25,7 @@ def detach(spool: Spool, job: Job, lock: int, agent_id: str) -> None:
     Forks without exec, because loading the agent again would take 0.1 s of each run. What is loaded before the fork
     stays in the parent for the next run.
     """
-    from ..datasets import conditions, lend  # noqa: F401 - for the runs
+    from ..datasets import consistency, lend  # noqa: F401 - for the runs
     from . import collecting, targets  # noqa: F401
     from .session import Session
 

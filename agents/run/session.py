@@ -290,9 +290,9 @@ class Session:
     def _prove_data(self) -> None:
         """Check the consistency of the data set after the load."""
         if self.cluster:
-            from ..datasets import conditions
+            from ..datasets import consistency
 
-            conditions.prove(self)
+            consistency.prove(self)
 
     def begin(self, step: str) -> None:
         """The state in which this step runs."""

@@ -34,7 +34,7 @@ _MOST_FITTED = 100
 
 
 @dataclass(frozen=True)
-class Drift:
+class OrderTrend:
     """Change per run in the order, adjusted for the levels. None if there are too few runs. `negligible`: the whole
     interval is within half of the margin over the whole campaign."""
 
@@ -69,13 +69,13 @@ def _small(percent_: float) -> str:
     return f"{percent_:+.2g}" if abs(percent_) < 9.95 else signed(percent_)
 
 
-def drift(rows: Sequence[Observation], delta: float) -> Drift:
+def order_trend(rows: Sequence[Observation], delta: float) -> OrderTrend:
     """The slope of logs over the order of running, beside the levels; the banner needs p < .05 and half of `delta`.
 
     Runs of one block resemble each other, and so do neighbours in time. Both make a trend by chance, so the interval
     averages over how large such noise may be, weighted by its restricted likelihood.
     """
-    unknown = Drift(len(rows), None, None, None, None, banner=False, negligible=False)
+    unknown = OrderTrend(len(rows), None, None, None, None, banner=False, negligible=False)
     levels = list(by_level(rows))
     orders = np.array([row.order for row in rows], dtype=np.float64)
     df = len(rows) - len(levels) - 1
@@ -94,7 +94,7 @@ def drift(rows: Sequence[Observation], delta: float) -> Drift:
     total = ratio_percent(slope * span)
     banner = p is not None and p < 0.05 and abs(total) >= 50 * delta
     negligible = all(abs(bound * span) < math.log1p(delta / 2) for bound in interval)
-    return Drift(len(rows), ratio_percent(slope), ratio_interval(*interval), p, total, banner, negligible)
+    return OrderTrend(len(rows), ratio_percent(slope), ratio_interval(*interval), p, total, banner, negligible)
 
 
 def _averaged_slope(rows: Sequence[Observation], levels: list[str], orders: Floats) -> Averaged:

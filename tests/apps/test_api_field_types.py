@@ -20,8 +20,8 @@ from apps.campaigns.execution import schedule
 from apps.campaigns.library import scripts
 from apps.decisions.api import team
 from apps.decisions.api import views as decisions
-from apps.decisions.drift import comparison as drift
-from apps.decisions.drift import report
+from apps.decisions.configuration_drift import comparison as drift
+from apps.decisions.configuration_drift import report
 from apps.decisions.search import decided_settings, full_text, palette
 from apps.decisions.timeline import entries
 from apps.hosts.api import serializers as hosts

@@ -20,7 +20,7 @@ from apps.accounts.models import Role, Scope
 from apps.accounts.services import user_of
 from apps.campaigns.models import Campaign
 from apps.decisions import services
-from apps.decisions.drift import comparison, report
+from apps.decisions.configuration_drift import comparison, report
 from apps.decisions.evidence import replay
 from apps.decisions.models import Comment, Decision, DecisionQuerySet, Event, Review, Standing
 from apps.decisions.validity import confirmation

@@ -18,7 +18,7 @@ from apps.accounts.models import Role, User
 from apps.accounts.services import user_of
 from apps.campaigns.models import Campaign
 from apps.decisions import services
-from apps.decisions.drift import report
+from apps.decisions.configuration_drift import report
 from apps.decisions.evidence import replay
 from apps.decisions.models import Decision, Review
 from apps.decisions.pages import home as shown

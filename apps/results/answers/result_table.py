@@ -83,7 +83,7 @@ def result_table(
         levels=levels,
         sentence=analysis_sentence or _sentence(levels, comparing.baseline, chosen.better),
         method=_method(level_table, list(of_host.values()), comparing.identical_hosts, levels) if level_table else "",
-        drift=_drift(observations, campaign.delta) if len(hosts) == 1 else None,
+        drift=_order_trend(observations, campaign.delta) if len(hosts) == 1 else None,
         interim_analysis=newest.as_dict() if newest else None,
         hosts=answers,
         disagreement=disagreement(answers),
@@ -133,9 +133,9 @@ def _sentence(levels: list[LevelRow], baseline: str, better: str) -> str:
     return level.sentence if level else f"No comparison: {missing(levels, baseline)}."
 
 
-def _drift(rows: list[stats.Observation], delta: float) -> dict[str, Any] | None:
-    """Return the drift; None if there are too few runs for a test."""
+def _order_trend(rows: list[stats.Observation], delta: float) -> dict[str, Any] | None:
+    """Return the trend over the order of the runs; None if there are too few runs for a test."""
     if len(rows) < DRIFT_FROM:
         return None
-    drift = stats.drift(rows, delta)
-    return asdict(drift) | {"sentence": drift.sentence()}
+    trend = stats.order_trend(rows, delta)
+    return asdict(trend) | {"sentence": trend.sentence()}

@@ -25,7 +25,7 @@ from apps.campaigns.models import Campaign, Run
 from apps.results.answers.summary import SummaryTable
 from apps.results.answers.table import CampaignTable
 from apps.results.models import Measurement, Series
-from apps.results.runs import page_content, proof, timeline
+from apps.results.runs import page_content, proof, time_axis
 from apps.results.store import samples
 from apps.results.store.campaign_cache import CampaignCache
 from apps.results.store.series import declared
@@ -354,7 +354,7 @@ class SeriesSerializer(SeriesRowSerializer):
 
 def _window(request: Request) -> tuple[float | None, float | None]:
     try:
-        return timeline.window(request.query_params)
+        return time_axis.window(request.query_params)
     except ValueError as error:
         raise serializers.ValidationError({"from": [f"{error}; such as ?from=60&to=120.5"]}) from error
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from apps.results.charts.themes import DASHES, LOGARITHMIC, SYMBOLS, WIDTH_PX, Figure, Theme, foot, layout, shown
 from apps.results.runs import thin
 from apps.results.runs.latencies import Curve, Heat, Statement
-from apps.results.runs.timeline import Axis
+from apps.results.runs.time_axis import Axis
 
 TICKS = (0, 50, 90, 99, 99.9, 99.99, 99.999)
 MOST_CURVES, MOST_COLUMNS = 6, 1000

@@ -8,7 +8,7 @@ from dataclasses import replace
 from apps.results.charts.runs import MOST_LINES, run_chart
 from apps.results.charts.themes import DASHES, SYMBOLS, WIDTH_PX, Figure, Theme
 from apps.results.runs.side_by_side import Side
-from apps.results.runs.timeline import Axis
+from apps.results.runs.time_axis import Axis
 from apps.results.store.samples import Column
 from apps.results.store.series import Panel
 

@@ -13,7 +13,7 @@ from apps.results.charts.themes import DASHES, LOGARITHMIC, SYMBOLS, WIDTH_PX, F
 from apps.results.charts.themes import layout as blank
 from apps.results.models import Mark
 from apps.results.runs import thin
-from apps.results.runs.timeline import MEASURE, Axis
+from apps.results.runs.time_axis import MEASURE, Axis
 from apps.results.store.samples import Column
 from apps.results.store.series import Panel
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from apps.results.answers.table import CampaignTable
 from apps.results.charts.themes import Figure, Theme
 from apps.results.models import Within
-from apps.results.runs.timeline import Axis
+from apps.results.runs.time_axis import Axis
 
 LEAST_FLOOR = 0.01  # in percent; smaller is rounding
 

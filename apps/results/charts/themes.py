@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from apps.results.runs.timeline import Axis
+from apps.results.runs.time_axis import Axis
 
 Figure = dict[str, Any]
 

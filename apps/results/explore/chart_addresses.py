@@ -23,7 +23,7 @@ from apps.results.answers.comparison import compare
 from apps.results.answers.comparison.sides import LETTERS
 from apps.results.answers.history.baselines import baselines
 from apps.results.explore import explorer, run_charts
-from apps.results.runs import spreads, timeline
+from apps.results.runs import spreads, time_axis
 from apps.results.store import series
 from common.errors import PlanError
 
@@ -237,7 +237,7 @@ def _of_time(run: Run, query: QueryDict, of: str) -> Selection:
             "address", f"panel={min(unknown)!r} is not a panel of that run", hint=_accepted("panel=", known)
         )
     try:
-        window = timeline.window(query)
+        window = time_axis.window(query)
     except ValueError as error:
         raise PlanError("address", str(error), hint="accepted: seconds, such as from=10&to=60") from error
     names = ("step", "from", "to")

@@ -14,7 +14,7 @@ from apps.results.charts import shades
 from apps.results.charts.themes import Figure, Theme
 from apps.results.models import Measurement
 from apps.results.runs import latencies, spreads
-from apps.results.runs.timeline import Axis
+from apps.results.runs.time_axis import Axis
 from apps.results.store import samples, series
 
 

@@ -22,7 +22,7 @@ from apps.results.answers.comparison.sides import KINDS, LETTERS
 from apps.results.answers.margins import margin_of
 from apps.results.exchange import exports
 from apps.results.pages.figures import as_json, width_of
-from apps.results.runs import side_by_side, timeline
+from apps.results.runs import side_by_side, time_axis
 from apps.web.pages import UNPROCESSABLE, needs, page, spoken
 from common.errors import PlanError
 
@@ -116,11 +116,11 @@ def _over_time(request: HttpRequest, compared: Compared, theme: charts.Theme) ->
             "Only single runs can be compared over time. Select runs instead of levels, campaigns, profiles or hosts."
         )
         return JsonResponse({"error": error}, status=UNPROCESSABLE)
-    begin, end = timeline.valid_window(request.GET)
+    begin, end = time_axis.valid_window(request.GET)
     runs = side_by_side.runs_of(keys)
     sides = side_by_side.sides_of(runs, begin, end)
-    whole = timeline.Step("", timeline.MEASURE, 0.0, max(side.end for side in sides))
-    axis = timeline.Axis((whole,), begin, end)
+    whole = time_axis.Step("", time_axis.MEASURE, 0.0, max(side.end for side in sides))
+    axis = time_axis.Axis((whole,), begin, end)
     return as_json(charts.overlay_chart(sides, axis, theme, width_of(request)) | {"steps": axis.offsets()})
 
 

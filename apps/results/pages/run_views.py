@@ -29,7 +29,7 @@ from apps.results.explore import run_charts
 from apps.results.live import news
 from apps.results.models import Mark
 from apps.results.pages.figures import as_json, width_of
-from apps.results.runs import key_figures, latencies, observed, page_content, stability, timeline
+from apps.results.runs import key_figures, latencies, observed, page_content, stability, time_axis
 from apps.results.runs.fidelity import fidelity_of
 from apps.results.store import samples, series
 from apps.web.pages import needs, page
@@ -69,7 +69,7 @@ def _run_or_part(pk: UUID) -> Run:
 
 def _panels(request: HttpRequest, run: Run, as_table: bool) -> dict[str, Any]:
     """Return the content of the chart tab besides measurements: the panels, and the samples of the chosen ones."""
-    panels, keys, steps = series.panels_of(run), request.GET.getlist("panel"), timeline.steps_of(run)
+    panels, keys, steps = series.panels_of(run), request.GET.getlist("panel"), time_axis.steps_of(run)
     shown = series.chosen(panels, keys)
     sources: dict[str, list[tuple[series.Panel, bool]]] = {}
     for panel in panels:
@@ -91,15 +91,15 @@ def _panels(request: HttpRequest, run: Run, as_table: bool) -> dict[str, Any]:
     return context | ({"rows": page_content.samples_of(run, shown, _axis(request, steps))} if as_table else {})
 
 
-def _in_order(run: Run, steps: list[timeline.Step]) -> list[Mark]:
+def _in_order(run: Run, steps: list[time_axis.Step]) -> list[Mark]:
     """Return the marks of all steps, in order."""
     places = {step.name: place for place, step in enumerate(steps)}
     return sorted(run.marks.all(), key=lambda mark: (places.get(mark.step, len(places)), mark.t))
 
 
-def _axis(request: HttpRequest, steps: list[timeline.Step]) -> timeline.Axis:
+def _axis(request: HttpRequest, steps: list[time_axis.Step]) -> time_axis.Axis:
     """Return the axis for ?step=, ?from= and ?to=."""
-    return timeline.axis_of(steps, request.GET.get("step", ""), *timeline.valid_window(request.GET))
+    return time_axis.axis_of(steps, request.GET.get("step", ""), *time_axis.valid_window(request.GET))
 
 
 def _around(run: Run) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def _tab(run: Run, tab: str) -> dict[str, Any]:
 def run_figure(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Return the figure of the panels in ?panel=, or of the default ones, for the requested steps and time."""
     run = get_object_or_404(Run.objects.select_related("facts"), pk=pk)
-    return _drawn(request, run, run_charts.BY_NAME["time"], _axis(request, timeline.steps_of(run)))
+    return _drawn(request, run, run_charts.BY_NAME["time"], _axis(request, time_axis.steps_of(run)))
 
 
 @needs(Role.VIEWER)
@@ -161,12 +161,12 @@ def run_spread(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _drawn(
-    request: HttpRequest, run: Run, chart: run_charts.RunChart, axis: timeline.Axis | None = None
+    request: HttpRequest, run: Run, chart: run_charts.RunChart, axis: time_axis.Axis | None = None
 ) -> HttpResponse:
     """Return the drawn chart on this axis, by default on the axis of all steps."""
     step, part = request.GET.get("step", ""), _axis(request, [])
-    whole = timeline.steps_of(run) if chart.over_time and axis is None else []
-    axis = axis or timeline.axis_of(whole, "", part.begin, part.end)
+    whole = time_axis.steps_of(run) if chart.over_time and axis is None else []
+    axis = axis or time_axis.axis_of(whole, "", part.begin, part.end)
     theme = charts.theme(request.GET.get("theme", ""))
     drawing = run_charts.Drawing(step, axis, theme, width_of(request), request.GET.getlist("panel"))
     figure = chart.draw(run, drawing)
@@ -181,7 +181,7 @@ def run_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
     run = get_object_or_404(Run.objects.select_related("facts"), pk=pk)
     panels, keys = series.panels_of(run), request.GET.getlist("panel")
     shown = series.chosen(panels, keys) if keys else panels
-    axis = _axis(request, timeline.steps_of(run))
+    axis = _axis(request, time_axis.steps_of(run))
     head, rows, _ = page_content.table_of(samples.run_columns(run, shown, axis), axis)
     response = StreamingHttpResponse(exports.csv_lines(head, rows), content_type=exports.CSV)
     response["Content-Disposition"] = f'attachment; filename="run-{run.pk}.csv"'

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from agents.wire.histogram import low_of
 from apps.campaigns.models import Run
-from apps.results.runs.timeline import Axis, began_of
+from apps.results.runs.time_axis import Axis, began_of
 from common.errors import ProvingError
 from readers.latency import LatencyReport, parse_latency
 from readers.measure import fio

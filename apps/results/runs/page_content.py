@@ -21,7 +21,7 @@ from apps.hosts.facts import topology
 from apps.results import queries
 from apps.results.models import Measurement
 from apps.results.runs import proof
-from apps.results.runs.timeline import Axis
+from apps.results.runs.time_axis import Axis
 from apps.results.store import samples, series
 from common.errors import PlanError
 

@@ -11,7 +11,7 @@ from apps.campaigns.models import Run
 from apps.results.answers.comparison.sides import LETTERS
 from apps.results.answers.key_figures import TITLES
 from apps.results.models import Measurement
-from apps.results.runs import timeline
+from apps.results.runs import time_axis
 from apps.results.runs.key_figures import measured_step
 from apps.results.runs.latencies import natural_key
 from apps.results.store import samples, series
@@ -62,8 +62,8 @@ def sides_of(runs: Sequence[Run], begin: float | None = None, end: float | None 
 
 
 def _side(letter: str, run: Run, begin: float | None, end: float | None) -> Side:
-    known = timeline.steps_of(run)
-    axis = timeline.axis_of(known, measured_step(run), begin, end)
+    known = time_axis.steps_of(run)
+    axis = time_axis.axis_of(known, measured_step(run), begin, end)
     panels = [panel for panel in series.panels_of(run) if _is_compared(panel)]
     length = max((step.end or 0.0 for step in axis.steps), default=0.0)
     return Side(letter, samples.run_columns(run, panels, axis), length)

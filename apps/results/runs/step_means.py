@@ -14,7 +14,7 @@ from agents.collectors.per_transaction import PER_TRANSACTION, PerTransaction
 from apps.campaigns.models import Run, RunPart
 from apps.results.models import Measurement, Series, StepMeans
 from apps.results.runs import counters
-from apps.results.runs.timeline import Step, part_step, steps_of
+from apps.results.runs.time_axis import Step, part_step, steps_of
 from apps.results.store import samples
 
 SERVER = part_step(RunPart.Role.SERVER)

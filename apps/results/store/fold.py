@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from apps.campaigns.models import Run
 from apps.results.models import Block, Series
-from apps.results.runs.timeline import part_step
+from apps.results.runs.time_axis import part_step
 from apps.results.store import codec
 from apps.results.store.series import panel_of
 

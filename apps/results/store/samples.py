@@ -14,7 +14,7 @@ from apps.campaigns.models import Run, RunEvent
 from apps.results.models import Block, Series
 from apps.results.runs import nodes
 from apps.results.runs.thin import edges, holes
-from apps.results.runs.timeline import Axis, part_step
+from apps.results.runs.time_axis import Axis, part_step
 from apps.results.store.fold import CHUNK, Table, table_of
 from apps.results.store.series import Panel, factor, facts_of, panel_of
 

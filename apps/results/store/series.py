@@ -13,7 +13,7 @@ from agents.workloads import SAMPLES, WORKLOADS
 from apps.campaigns.execution.live import throughput
 from apps.campaigns.models import Run
 from apps.results.runs import nodes
-from apps.results.runs.timeline import PART, part_step
+from apps.results.runs.time_axis import PART, part_step
 
 # Units of the kernel and of PostgreSQL that are shown in larger ones: unit -> (unit shown, factor).
 SHOWN_AS = {"kB": ("GiB", 1 / 1024**2), "B/s": ("MB/s", 1e-6), "kB/s": ("MiB/s", 1 / 1024)}

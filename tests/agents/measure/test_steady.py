@@ -76,7 +76,7 @@ def test_the_rule_is_that_of_the_published_example() -> None:
     means += [10000, 10015, 9985, 10005, 9995, 10010, 9990, 10020, 9980, 10000]
 
     assert steady.mser_cut(means) == 4
-    assert abs(steady.drift(means[4:])) < 0.002
+    assert abs(steady.relative_slope(means[4:])) < 0.002
 
 
 def test_the_log_has_the_figures_of_both_outcomes() -> None:

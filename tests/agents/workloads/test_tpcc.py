@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agents.datasets import DATASETS
-from agents.datasets.tpcc_conditions import CONDITIONS
+from agents.datasets.tpcc_consistency import CONDITIONS
 from agents.errors import Unplannable
 from agents.run.planning import check_data
 from agents.workloads import WORKLOADS

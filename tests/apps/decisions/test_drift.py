@@ -14,7 +14,7 @@ from django.urls import reverse
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign
 from apps.decisions import services
-from apps.decisions.drift import comparison, report
+from apps.decisions.configuration_drift import comparison, report
 from apps.decisions.models import Decision
 from apps.decisions.search import decided_settings
 from apps.hosts import contact

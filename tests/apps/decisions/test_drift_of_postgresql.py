@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import User
-from apps.decisions.drift import comparison, report
+from apps.decisions.configuration_drift import comparison, report
 from apps.decisions.evidence.conditions import Range
 from apps.decisions.models import Decision
 from apps.hosts import contact

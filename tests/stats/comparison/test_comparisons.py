@@ -22,12 +22,12 @@ from stats import (
     compare_levels,
     dip_depth,
     dips,
-    drift,
     holm,
     level_table,
     mde_percent,
     means_of_hosts,
     noise_floor_percent,
+    order_trend,
     runs_needed,
     trend,
     warm_up,
@@ -439,7 +439,7 @@ def test_any_campaign_however_incomplete_gets_its_table_and_sentences(rows: list
         warnings.simplefilter("error")
         table = level_table(rows)
         comparisons = against_baseline(rows, rows[0].level, TPS, DELTA)
-        sentences = [one.sentence() for one in comparisons] + [drift(rows, DELTA).sentence()]
+        sentences = [one.sentence() for one in comparisons] + [order_trend(rows, DELTA).sentence()]
 
     assert sum(level.n for level in table.levels) == len(rows)
     assert not any("nan" in sentence or "inf " in sentence for sentence in sentences)
@@ -544,7 +544,7 @@ def drifting_rows() -> list[Observation]:
 
 
 def test_drift_is_estimated_beside_the_levels() -> None:
-    estimate = drift(drifting_rows(), DELTA)
+    estimate = order_trend(drifting_rows(), DELTA)
 
     assert estimate.per_run_percent == pytest.approx(-0.1325, abs=5e-5)
     assert estimate.interval == interval(-0.232, -0.033, 0.0005)
@@ -555,7 +555,7 @@ def test_drift_is_estimated_beside_the_levels() -> None:
 
 
 def test_a_drift_below_half_of_the_margin_raises_no_banner() -> None:
-    estimate = drift(drifting_rows(), 0.05)
+    estimate = order_trend(drifting_rows(), 0.05)
 
     assert not estimate.banner
     assert estimate.sentence().startswith("No relevant drift: -0.13 % per run")
@@ -564,7 +564,7 @@ def test_a_drift_below_half_of_the_margin_raises_no_banner() -> None:
 def test_a_drift_that_the_runs_are_too_noisy_to_rule_out_is_not_denied() -> None:
     rows = [Observation("A", 1, value, order) for order, value in enumerate((100.0, 140.0, 95.0, 150.0, 120.0, 155.0))]
 
-    estimate = drift(rows, DELTA)
+    estimate = order_trend(rows, DELTA)
 
     assert (estimate.banner, estimate.negligible) == (False, False)
     assert estimate.sentence().startswith("Drift is inconclusive: ")
@@ -573,7 +573,7 @@ def test_a_drift_that_the_runs_are_too_noisy_to_rule_out_is_not_denied() -> None
 def test_levels_run_one_after_the_other_hide_a_drift() -> None:
     rows = [Observation("A", 1, 100.0, 0), Observation("B", 1, 101.0, 1), Observation("C", 1, 102.0, 2)]
 
-    estimate = drift(rows, DELTA)
+    estimate = order_trend(rows, DELTA)
 
     assert (estimate.per_run_percent, estimate.banner) == (None, False)
     assert estimate.sentence() == "Not enough runs to test for drift."

@@ -108,7 +108,7 @@ def test_drift_of_few_runs_averages_the_slopes_of_the_whole_model_over_the_varia
     weights /= weights.sum()
     df = len(rows) - 3 - 2  # two for the unknown size of the noise
 
-    estimate = stats.drift(rows, 0.02)
+    estimate = stats.order_trend(rows, 0.02)
 
     assert estimate.per_run_percent == pytest.approx(100 * np.expm1(weights @ slopes), rel=1e-9)
     ends = np.log1p(np.array(estimate.interval) / 100)
@@ -122,7 +122,7 @@ def test_levels_that_ran_one_after_the_other_have_no_drift_of_their_own() -> Non
     rows = [Observation("a", 0, 10.0, 0), Observation("b", 0, 11.0, 1), Observation("a", 0, 10.2, 0)]
     rows += [Observation("b", 0, 11.1, 1)]
 
-    assert stats.drift(rows, 0.02).per_run_percent is None
+    assert stats.order_trend(rows, 0.02).per_run_percent is None
 
 
 def test_a_campaign_of_13_554_runs_is_solved_while_a_page_waits() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from stats import Observation, change_points, drift
+from stats import Observation, change_points, order_trend
 from tests.truth.campaigns import DELTA
 from tests.truth.scenario import Limits, Scenario, Trial
 from tests.truth.scenarios.within_runs import autocorrelated
@@ -29,7 +29,7 @@ def _drift(
             Observation(f"l{level}", place // levels, 1000 * math.exp(value), place)
             for place, (level, value) in enumerate(zip(order, y, strict=True))
         ]
-        estimate = drift(rows, DELTA)
+        estimate = order_trend(rows, DELTA)
         low, high = estimate.interval or (-math.inf, math.inf)
         return Trial(
             false=estimate.negligible if total else estimate.banner,

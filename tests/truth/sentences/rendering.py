@@ -32,7 +32,7 @@ TOPICS: tuple[Callable[[JudgedCampaign], Iterable[Judgement]], ...] = (
     certainty.noise,
     certainty.sensitivity,
     certainty.needed,
-    certainty.drift,
+    certainty.order_trend,
     runs.failed,
     runs.zeros,
     levels.many,

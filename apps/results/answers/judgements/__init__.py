@@ -38,7 +38,7 @@ TOPICS: tuple[Callable[[JudgedCampaign], Iterable[Judgement]], ...] = (
     certainty.noise,
     certainty.sensitivity,
     certainty.needed,
-    certainty.drift,
+    certainty.order_trend,
     runs.within,
     runs.failed,
     runs.zeros,

@@ -108,7 +108,7 @@ def _hours(hours: float) -> str:
     return f"{hours:,.1f} h" if hours >= 0.1 else "0.1 h"
 
 
-def drift(judged: JudgedCampaign) -> Iterator[Judgement]:
+def order_trend(judged: JudgedCampaign) -> Iterator[Judgement]:
     drift_test = judged.table.drift
     if drift_test:
         tone: Tone = "warning" if drift_test["banner"] else "note" if drift_test["negligible"] else "unknown"

@@ -17,7 +17,7 @@ from apps.results.charts.boxes import Box, box_of
 from apps.results.charts.themes import LOGARITHMIC, origin_note
 from apps.results.models import Within
 from apps.results.runs.latencies import Statement
-from apps.results.runs.timeline import Axis, Step
+from apps.results.runs.time_axis import Axis, Step
 from apps.results.store.samples import Column
 from apps.results.store.series import Panel
 

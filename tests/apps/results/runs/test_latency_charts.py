@@ -19,7 +19,7 @@ from apps.campaigns.models import Artefact, Campaign, Run, RunEvent
 from apps.results import charts
 from apps.results.models import Measurement
 from apps.results.runs import latencies
-from apps.results.runs.timeline import Axis
+from apps.results.runs.time_axis import Axis
 from readers.latency import parse_latency
 from tests.rows.factories import make_campaign
 

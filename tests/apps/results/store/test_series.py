@@ -22,7 +22,7 @@ from apps.campaigns.models import Run, RunEvent
 from apps.results import queries
 from apps.results.live import news
 from apps.results.models import Block
-from apps.results.runs import thin, timeline
+from apps.results.runs import thin, time_axis
 from apps.results.store import codec, fold, ingest, samples, series
 from tests.rows import filled
 
@@ -230,7 +230,7 @@ def test_samples_folded_while_a_page_reads_are_shown_once(run: Run, monkeypatch:
 
     monkeypatch.setattr(samples, "_stored", folded_meanwhile)
     panels = [panel for panel in series.panels_of(run) if panel.key == "memory.memory"]
-    (column,) = samples.run_columns(run, panels, timeline.axis_of(timeline.steps_of(run)))
+    (column,) = samples.run_columns(run, panels, time_axis.axis_of(time_axis.steps_of(run)))
 
     assert list(column.t) == [float(t) for t in range(30)]
 

@@ -13,8 +13,8 @@ from agents.settings import SETTINGS
 from apps.accounts.models import Role, User
 from apps.accounts.services import require
 from apps.campaigns.design import targets
-from apps.decisions.drift import comparison
-from apps.decisions.drift.comparison import Row
+from apps.decisions.configuration_drift import comparison
+from apps.decisions.configuration_drift.comparison import Row
 from apps.decisions.evidence.conditions import conditions
 from apps.decisions.models import Decision, Standing
 from apps.decisions.validity import staleness

@@ -22,7 +22,7 @@ def prove(run: Run) -> None:
     """Check the data set of each workload after the last step. WorkloadFailure names the first violated condition."""
     kinds = [WORKLOADS[step["kind"]].dataset for step in run.spec["steps"] if step["kind"] in WORKLOADS]
     for kind in dict.fromkeys(filter(None, kinds)):
-        if DATASETS[kind].conditions():
+        if DATASETS[kind].consistency():
             _prove(run, DATASETS[kind])
 
 
@@ -43,7 +43,7 @@ def _violations(run: Run, data: Data) -> list[int]:
     """The count of each condition, from one snapshot. The load asks: its tables may be views that call its functions.
     The output of psql stays in out/dataset."""
     tools = Tools(run)
-    query = f"select json_build_array({', '.join(f'({each})' for each in data.conditions().values())})"
+    query = f"select json_build_array({', '.join(f'({each})' for each in data.consistency().values())})"
     argv = [tools.cluster.tool("psql"), "-X", "-A", "-t", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-c", query]
     tools.execute("conditions", argv)
     counts: list[int] = json.loads(tools.stdout("conditions").read_text())
@@ -54,5 +54,5 @@ def _proofs(data: Data, violations: list[int]) -> list[Proof]:
     evidence = {"source": "SQL after the last step"}
     return [
         Proof(subject, NONE, f"{count} violation{'s' * (count != 1)}" if count else NONE, not count, evidence)
-        for subject, count in zip(data.conditions(), violations)
+        for subject, count in zip(data.consistency(), violations)
     ]
