@@ -130,7 +130,7 @@ def rule_for(line: str, rules: tuple[Rule, ...]) -> Rule | None:
 LONGEST_SHORT_LINE = 10_000  # characters
 
 
-def places(raw: bytes, where: str) -> Iterator[tuple[str, str]]:
+def numbered_lines(raw: bytes, where: str) -> Iterator[tuple[str, str]]:
     """Yield (place, line) for each line that is not blank; a place is "numastat, line 3". For tools with short lines.
 
     Raises FormatError as lines_of does, and for a line with more than LONGEST_SHORT_LINE characters."""
@@ -144,10 +144,10 @@ def places(raw: bytes, where: str) -> Iterator[tuple[str, str]]:
 
 
 def whole_lines(raw: bytes, where: str) -> tuple[Iterator[tuple[str, str]], bool]:
-    """Return the lines as numbered by `places`, and whether the last one was incomplete. An incomplete line may have
-    lost digits and is left out."""
+    """Return the lines as numbered by `numbered_lines`, and whether the last one was incomplete. An incomplete line may
+    have lost digits and is left out."""
     check_text(raw, where)
-    return places(finished(raw), where), is_unfinished(raw)
+    return numbered_lines(finished(raw), where), is_unfinished(raw)
 
 
 def unreadable(place: str, line: str) -> FormatError:

@@ -26,7 +26,7 @@ select coalesce(json_object_agg(
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where c.relkind in ('r', 'i', 'm') and n.nspname !~ '^(pg_|information_schema$)' and c.relpersistence <> 't'
 """
-_PLACES = """
+_TABLESPACES = """
 select coalesce(json_object_agg(path, size), '{}') from (
   select pg_tablespace_location(reltablespace) as path, sum(pg_relation_size(oid)) as size
   from pg_class where relkind in ('r', 'i', 'm', 't') and reltablespace <> 0 group by 1) t where path <> ''
@@ -65,9 +65,9 @@ def measured(cluster: Target, database: str) -> Record:
     return {"size": cluster.sql(_SIZE, database), "relations": cluster.sql(_RELATIONS, database)}
 
 
-def places(cluster: Target, database: str, home: str) -> dict[str, int]:
+def sizes(cluster: Target, database: str, home: str) -> dict[str, int]:
     """directory -> bytes of the database there: its cluster's, and those of tablespaces."""
-    elsewhere: dict[str, Any] = cluster.sql(_PLACES, database)
+    elsewhere: dict[str, Any] = cluster.sql(_TABLESPACES, database)
     rest = cluster.sql(_SIZE, database) - sum(elsewhere.values())
     return {home: rest, **elsewhere}
 

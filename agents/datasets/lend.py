@@ -242,7 +242,7 @@ class _Stored(Loan):
         return reset.choose(policy, writes, self._cluster.major, places)
 
     def _places(self) -> list[reset.Place]:
-        by_path = contents.places(self._cluster, self._database, self.home)
+        by_path = contents.sizes(self._cluster, self._database, self.home)
         return [self._place(path, size) for path, size in by_path.items()]
 
     def _place(self, path: str, size: int) -> reset.Place:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..run.running import Run
 
 LIMIT_S = 7 * DAY_S
-TOLD_S = 5.0  # between two reports; pgbench -q prints as often
+REPORT_S = 5.0  # between two reports; pgbench -q prints as often
 # Additional space for WAL, and for sorting an index.
 SPARE = 64 << 20
 
@@ -171,8 +171,8 @@ class _Watcher:
             self._lines = Lines(self._tools.stderr(self._step.name), self._on_line)
         self._lines.poll(elapsed)
         if elapsed >= self._next:
-            self._next = elapsed + TOLD_S
-            if elapsed >= TOLD_S:
+            self._next = elapsed + REPORT_S
+            if elapsed >= REPORT_S:
                 self._ask()
             progress = self._estimate.tell(self._step, elapsed, self._fraction)
             self._tools.progress(*progress, f"{self._step.name}: {self._note}")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..collectors import Collector
     from ..run.running import Run
 
-FIRST_LOOK_S = 0.25  # connections of a load generator are up by then
+CONNECTED_S = 0.25  # connections of a load generator are up by then
 TICK_S = 1.0
 SHORT = 0.25  # of an interval: rates over what is left at the end, if it is shorter, would be noise
 FINEST = 1e-3  # of a step: a bar shows no smaller progress
@@ -51,7 +51,7 @@ class Onlooker:
 
     def __init__(self, run: Run, step: str, out: Path, total_s: Optional[float]) -> None:
         self._run, self._step, self._out, self._total = run, step, out, total_s
-        self._next_tick, self._next_watch, self._next_proof = run.interval_s, FIRST_LOOK_S, FIRST_LOOK_S
+        self._next_tick, self._next_watch, self._next_proof = run.interval_s, CONNECTED_S, CONNECTED_S
         self._ticked, self._reported, self._began, self._begun = 0.0, 0.0, run.system.wall(), run.system.mono()
         self._costs = {PROOFS: Cost()}
         self._collectors: list[Collector] = []
@@ -144,7 +144,7 @@ class Onlooker:
             totals = self._carefully(collector, collector.finish)
             if isinstance(totals, dict) and totals:
                 replace(self._out / f"{collector.name}.json", protocol.canonical(totals))
-        if self._next_proof == FIRST_LOOK_S:
+        if self._next_proof == CONNECTED_S:
             short = f"step {self._step} ended before its processes were checked; only the earlier proofs exist"
             self._run.log("warning", short)
         self._run.verify("after")

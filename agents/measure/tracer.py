@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 
-OUTPUT, SAID = "tracer.txt", "tracer.stderr"
+OUTPUT, STDERR = "tracer.txt", "tracer.stderr"
 FIND_S, ATTACH_S, STOP_S, POLL_S = 10.0, 180.0, 30.0, 0.1  # stap compiles a module before it attaches
 APPLICATION = r"^[A-Za-z0-9_ .:/-]{1,63}$"
 # A name, or one of a PMU such as cpu/event=0x3c/. Never a path: older versions of perf load programs from files.
@@ -155,7 +155,7 @@ class Tracer:
             script.write_text(script_of(self.options, self._traced))
         line = [*run.tracer_prefix, *argv(self.options, program, self._traced, str(self.out / OUTPUT), str(script))]
         run.emit("command", {"purpose": "tracer", "argv": line, "env": {}})
-        with (self.out / SAID).open("wb") as log:
+        with (self.out / STDERR).open("wb") as log:
             account = Account(name=str(run.system.euid()))  # the agent's account: that of PostgreSQL may not trace
             env = environment(run.job.run)
             self._child = spawn(run.journal, line, purpose="tracer", account=account, env=env, stdout=log, stderr=log)
@@ -213,7 +213,7 @@ class Tracer:
         """How many processes or events it holds by now; it is ready when there are some, and no more come."""
         system, tool = self.run.system, self.options["tool"]
         if tool == "stap":
-            return int("Pass 5: starting run" in system.text(str(self.out / SAID)))
+            return int("Pass 5: starting run" in system.text(str(self.out / STDERR)))
         if tool == "strace":
             held = [p for p in self._traced if system.field(f"/proc/{p}/status", "TracerPid").strip() == str(pid)]
             alive = [p for p in self._traced if system.process(p)]
@@ -248,6 +248,6 @@ class Tracer:
                 self.run.log("warning", f"{self.options['tool']} left process {pid} stopped; it was continued")
 
     def _failure(self, what: str, code: Optional[int]) -> WorkloadFailure:
-        output = self.run.system.text(str(self.out / SAID))[-2000:]
+        output = self.run.system.text(str(self.out / STDERR))[-2000:]
         tool = self.options["tool"]
         return WorkloadFailure(f"{tool} {what}", "`stderr` has its output", code=code, stderr=output)

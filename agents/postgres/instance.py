@@ -133,7 +133,7 @@ class Instance:
         database = database or self.database
         if self.start_psql is None:
             raise NotAvailable("the server has not been started")
-        if self._session and not (self._session.database == database and self._session.answers(ALIVE_S)):
+        if self._session and not (self._session.database == database and self._session.is_responding(ALIVE_S)):
             self.disconnect()
         if not self._session:
             child = self.start_psql([self.tool("psql"), *ARGV], {**self.env, "PGDATABASE": database})

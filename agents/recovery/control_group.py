@@ -25,7 +25,7 @@ from ..records.journal import Journal
 from ..records.processes import DEVNULL, Account, Child, environment, spawn
 from ..records.spool import Record
 
-SLICE, KEEPER, SERVER = "system.slice", "keeper", "server"
+SLICE, SLEEPER, SERVER = "system.slice", "keeper", "server"
 PURPOSE = "control_group"  # of the process that keeps the scope alive
 UP_S, GONE_S, STOP_S = 60.0, 60.0, 10.0
 POLL_S = 0.02
@@ -85,7 +85,7 @@ def _in_scope(system: System, journal: Journal, out: Path, unit: str, controller
         *(system.tool("sleep"), "infinity"),
     ]
     with (out / f"{PURPOSE}.stderr").open("wb") as stderr:
-        keeper = spawn(
+        sleeper = spawn(
             journal,
             argv,
             purpose=PURPOSE,
@@ -94,11 +94,11 @@ def _in_scope(system: System, journal: Journal, out: Path, unit: str, controller
             stdout=DEVNULL,
             stderr=stderr,
         )
-    scope = _await_scope(system, keeper, unit, out)
-    for name in (KEEPER, SERVER):
+    scope = _await_scope(system, sleeper, unit, out)
+    for name in (SLEEPER, SERVER):
         system.make_directory(f"{scope}/{name}")
     # A group with controllers for its children may not have processes itself.
-    system.write(f"{scope}/{KEEPER}/cgroup.procs", str(keeper.pid))
+    system.write(f"{scope}/{SLEEPER}/cgroup.procs", str(sleeper.pid))
     lacking = sorted(set(controllers) - set(system.text(f"{scope}/cgroup.controllers").split()))
     if lacking:
         hint = "a newer systemd may delegate it; leave the setting out, or choose another host"
@@ -107,11 +107,11 @@ def _in_scope(system: System, journal: Journal, out: Path, unit: str, controller
     return f"{scope}/{SERVER}"
 
 
-def _await_scope(system: System, keeper: Child, unit: str, out: Path) -> str:
+def _await_scope(system: System, sleeper: Child, unit: str, out: Path) -> str:
     """The scope's directory, once its process is in it."""
     deadline = system.mono() + UP_S
-    while not (group := cgroups.group_of(system, keeper.pid)).endswith(f"/{unit}"):
-        if keeper.wait(POLL_S) is not None or system.mono() > deadline:
+    while not (group := cgroups.group_of(system, sleeper.pid)).endswith(f"/{unit}"):
+        if sleeper.wait(POLL_S) is not None or system.mono() > deadline:
             problem = (out / f"{PURPOSE}.stderr").read_text(errors="replace").strip() or "no message"
             raise HostFailure(f"systemd-run did not create {unit}: {problem}", "see journalctl -b")
     return cgroups.directory(system, group)

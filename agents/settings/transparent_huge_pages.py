@@ -11,7 +11,7 @@ from .base import Facts, Plan, Setting, Write, current
 
 # The kernel keeps another amount of memory free when it has huge pages to make.
 MIN_FREE = "/proc/sys/vm/min_free_kbytes"
-_WORDS = ("enabled", "defrag", "shmem_enabled")
+_FILES = ("enabled", "defrag", "shmem_enabled")
 _MS = {"type": "integer", "minimum": 0, "maximum": 3600000}
 
 
@@ -85,7 +85,7 @@ class TransparentHugePages(Setting):
     }
 
     def discover(self, system: System) -> dict[str, Any]:
-        modes = {name: current(system, f"{THP}/{name}") for name in _WORDS if system.exists(f"{THP}/{name}")}
+        modes = {name: current(system, f"{THP}/{name}") for name in _FILES if system.exists(f"{THP}/{name}")}
         knobs = self.schema["properties"]["khugepaged"]["properties"]
         texts = {name: system.text(f"{THP}/khugepaged/{name}") for name in knobs}
         knob_values: dict[str, Any] = {name: int(text) for name, text in texts.items() if text.isdigit()}
@@ -96,7 +96,7 @@ class TransparentHugePages(Setting):
     def plan(self, facts: Facts, requested: Any) -> Plan:
         known = facts["transparent_huge_pages"]
         knobs = requested.get("khugepaged", {})
-        modes = {name: requested[name] for name in _WORDS if name in requested}
+        modes = {name: requested[name] for name in _FILES if name in requested}
         for name, value in modes.items():
             _check_word(known.get("choices", {}).get(name, []), name, value)
         for name, value in knobs.items():

@@ -5,7 +5,7 @@ the page cache, so it rarely reaches the disk and takes no space. Reading may us
 rest is read when the load has ended. Rotation is impossible because pgbench opens its files once, and a pipe would
 block pgbench while nobody reads.
 
-A line is: client, number, latency in us or one of WORDS, script, epoch, us[, lag in us: -R][, retries: --max-tries].
+A line is: client, number, latency in us or one of FAILURES, script, epoch, us[, lag in us: -R][, retries: --max-tries].
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VERSION = 1
 CHUNK = 1 << 20
 SHARE = 0.05
 BLOCK = 4096
-WORDS = ("skipped", "failed", "serialization", "deadlock")
+FAILURES = ("skipped", "failed", "serialization", "deadlock")
 SLOTS = 3600
 SLOT_BITS = 4  # a heat map needs no more than 16 steps from 1 ms to 2 ms
 SLOT_BUCKETS = bucket_of(1 << 40, SLOT_BITS)  # 12 days in us
@@ -130,7 +130,7 @@ class Reduction:
             start = end
 
     def _word(self, script: int, word: str, times: int) -> None:
-        if word in WORDS:
+        if word in FAILURES:
             self.word_counts[script][word] += times
         elif word.startswith("-") and word[1:].isdigit():
             self.scripts[script].add([0], [times])  # the clock was set back

@@ -29,7 +29,7 @@ def tick(run_id: str) -> None:
 
 def _tick(run_id: str, deadline: float) -> str:
     """Return the first run that was woken; "" if none was."""
-    with queue.first_kept() as woken:
+    with queue.first_wake_deferred() as woken:
         run = Run.objects.filter(pk=run_id).first()
         if run:  # a queued run may be deleted meanwhile
             dispatch.tick(run, deadline)

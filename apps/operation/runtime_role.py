@@ -47,7 +47,7 @@ def prepare(name: str, password: str = "") -> None:
             cursor.execute(sql.SQL(statement).format(role=role))
 
 
-def kept_password(file: Path) -> str:
+def password_in(file: Path) -> str:
     """Return the password in `file`. If the file is missing, create it (mode 0600) with a random password. PlanError if
     it cannot be read or created, or if its password is too short."""
     try:

@@ -28,7 +28,7 @@ from apps.tuning.models import Revision
 from common.errors import PlanError
 
 BATCH = 1000
-KEPT_NOTES = 1000
+MOST_NOTES = 1000
 
 
 @transaction.atomic
@@ -135,7 +135,7 @@ def commit(import_row: Import, *, by: User) -> Campaign:
     campaign = _campaign(locked, understood, completed, by)
     _write_runs(campaign, understood.runs, {file.path: file.sha256 for file in locked.files.all()})
     _hand_over(locked, understood.runs)
-    locked.campaign, locked.notes = campaign, [asdict(note) for note in understood.notes[:KEPT_NOTES]]
+    locked.campaign, locked.notes = campaign, [asdict(note) for note in understood.notes[:MOST_NOTES]]
     locked.save(update_fields=["campaign", "notes"])
     after = {
         "id": str(campaign.pk),

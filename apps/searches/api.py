@@ -216,8 +216,8 @@ class TrialSerializer(serializers.ModelSerializer[Trial]):
 
     @extend_schema_field(serializers.ChoiceField(choices=queries.FRONT, allow_null=True))
     def get_front(self, trial: Trial) -> str | None:
-        places: dict[int, str] = self.context.get("places", {})
-        return places.get(trial.number)
+        ranks: dict[int, str] = self.context.get("ranks", {})
+        return ranks.get(trial.number)
 
 
 def _as_change(figures: queries.Change) -> dict[str, float | None]:
@@ -333,7 +333,7 @@ class SearchesViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     def trial_list(self, request: Request, pk: str) -> Response:
         """The candidates of a search, oldest first."""
         search = self.get_object()
-        shown = {"places": queries.places_of(search), "varied": space.read(search.space)}
+        shown = {"ranks": queries.front_ranks(search), "varied": space.read(search.space)}
         return paged(self, search.trials.order_by("number"), TrialSerializer, **shown)
 
     @extend_schema(responses=ImportanceSerializer)

@@ -71,8 +71,8 @@ class TrialRow:
 def trial_rows(search: Search, trials: Iterable[Trial], front: Front[int] | None = None) -> list[TrialRow]:
     """A row for each trial. No query for a search of `listed`."""
     varied, limits, changes = space.read(search.space), results.constraints_of(search), changes_of(search)
-    places = _places(front)
-    return [_row(trial, varied, limits, changes(trial), places.get(trial.number, "")) for trial in trials]
+    ranks = _ranks(front)
+    return [_row(trial, varied, limits, changes(trial), ranks.get(trial.number, "")) for trial in trials]
 
 
 def _row(trial: Trial, varied: space.Space, limits: list[Constraint], changes: list[Change], place: str) -> TrialRow:
@@ -90,12 +90,12 @@ def front_of(search: Search) -> Front[int] | None:
     return results.front(search, results.evidence(search), measured)
 
 
-def places_of(search: Search) -> dict[int, str]:
+def front_ranks(search: Search) -> dict[int, str]:
     """Number of a measured trial -> its place against the Pareto front; empty for a search with one metric."""
-    return _places(front_of(search))
+    return _ranks(front_of(search))
 
 
-def _places(front: Front[int] | None) -> dict[int, str]:
+def _ranks(front: Front[int] | None) -> dict[int, str]:
     if front is None:
         return {}
     groups = zip(FRONT, (front.best, front.possible, front.dominated), strict=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from common.errors import FormatError
-from readers.text import is_unfinished, places, shown
+from readers.text import is_unfinished, numbered_lines, shown
 
 WHERE = "fio job file"
 
@@ -68,7 +68,7 @@ def parse_fio_job(raw: bytes) -> JobFile:
     """Parse a job file. Raises FormatError for a line that is neither section, option nor comment, and for a file
     without a job."""
     sections: list[tuple[str, list[tuple[str, str | None]]]] = []
-    for place, line in places(raw, WHERE):
+    for place, line in numbered_lines(raw, WHERE):
         # fio cuts a line at either sign too, even inside a value.
         text = re.split("[;#]", line, maxsplit=1)[0].strip()
         header, option = _HEADER.fullmatch(text), _INCLUDE.fullmatch(text) or _OPTION.fullmatch(text)

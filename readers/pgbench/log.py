@@ -47,12 +47,12 @@ class Transaction:
 
 @dataclass(frozen=True)
 class Log:
-    """A summary of a log. `words`: number of transactions without a latency, by word; `latency_us` has the others.
+    """A summary of a log. `failures`: number of transactions without a latency, by word; `latency_us` has the others.
     `extra_sums`: sums of the columns after the sixth, named by `extra_names`. `cut`: the last line was incomplete
     and is left out."""
 
     transactions: int
-    words: tuple[tuple[str, int], ...]
+    failures: tuple[tuple[str, int], ...]
     clients: tuple[int, ...]
     scripts: tuple[int, ...]
     columns: int
@@ -117,7 +117,7 @@ def parse_log(raw: bytes) -> Log:
         raise FormatError(WHERE, "the log contains no transaction", hint="give the output of pgbench -l")
     return Log(
         transactions=sums.transactions,
-        words=tuple(sorted(sums.word_counts.items())),
+        failures=tuple(sorted(sums.word_counts.items())),
         clients=tuple(sorted(sums.clients)),
         scripts=tuple(sorted(sums.scripts)),
         columns=first.columns,

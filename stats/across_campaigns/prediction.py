@@ -37,10 +37,10 @@ class Predicted:
     def sentence(self, what: str, metric: str) -> str:
         low, high = self.interval
         change = f"{metric} {percent(self.change_percent)} (95 % CI {percent(low)} to {percent(high)})"
-        return f"{what} {_WORDS[self.verdict]} the {self.earlier} earlier campaigns: {change}."
+        return f"{what} {_VERBS[self.verdict]} the {self.earlier} earlier campaigns: {change}."
 
 
-_WORDS: dict[Verdict, str] = {
+_VERBS: dict[Verdict, str] = {
     "better": "is better than in",
     "worse": "is worse than in",
     "direction_better": "is likely better than in",

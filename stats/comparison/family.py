@@ -35,10 +35,10 @@ def critical(shared: tuple[float, ...], df: float, level: float) -> float:
     high = float(special.stdtrit(df, 1 - (1 - level) / (2 * len(shared))))
     if len(shared) == 1:
         return low
-    return float(optimize.brentq(lambda t: within(t, shared, df) - level, 0.98 * low, 1.02 * high, xtol=1e-6))
+    return float(optimize.brentq(lambda t: joint_coverage(t, shared, df) - level, 0.98 * low, 1.02 * high, xtol=1e-6))
 
 
-def within(t: float, shared: Sequence[float], df: float) -> float:
+def joint_coverage(t: float, shared: Sequence[float], df: float) -> float:
     """The probability that no |t| exceeds this one."""
     from scipy import special
 
@@ -73,10 +73,12 @@ def critical_of_pairs(levels: int, df: float, level: float) -> float:
 
     low = float(special.stdtrit(df, (1 + level) / 2))
     high = float(special.stdtrit(df, 1 - (1 - level) / (levels * (levels - 1))))
-    return float(optimize.brentq(lambda t: within_pairs(t, levels, df) - level, 0.98 * low, 1.02 * high, xtol=1e-6))
+    return float(
+        optimize.brentq(lambda t: joint_coverage_of_pairs(t, levels, df) - level, 0.98 * low, 1.02 * high, xtol=1e-6)
+    )
 
 
-def within_pairs(t: float, levels: int, df: float) -> float:
+def joint_coverage_of_pairs(t: float, levels: int, df: float) -> float:
     """The probability that no |t| of any pair exceeds this one: that of all levels at most so far below the highest."""
     from scipy import special
 

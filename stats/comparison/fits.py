@@ -52,9 +52,9 @@ class Fit:
 def fit(rows: Sequence[Observation], *, blocked: bool) -> Fit:
     """Of all rows; `levels_p` is of the hypothesis that all levels are the same, None without spread."""
     levels = list(by_level(rows))
-    level = places([row.level for row in rows], levels)
+    level = indices([row.level for row in rows], levels)
     blocks = sorted({row.block for row in rows}) if blocked else [0]
-    block = places([row.block for row in rows], blocks) if blocked else np.zeros(len(rows), dtype=np.intp)
+    block = indices([row.block for row in rows], blocks) if blocked else np.zeros(len(rows), dtype=np.intp)
     y = logs([row.value for row in rows])
     y = y - y.mean()  # the constant is not needed, but its digits would cost precision
     counts = np.zeros((len(levels), len(blocks)))
@@ -75,7 +75,7 @@ def fit(rows: Sequence[Observation], *, blocked: bool) -> Fit:
     return Fit(levels, effects, inverse, df, s, _p(explained, rank, s, df), rank < len(levels) - 1)
 
 
-def places(values: Sequence[str] | Sequence[int], known: Sequence[str] | Sequence[int]) -> np.ndarray:
+def indices(values: Sequence[str] | Sequence[int], known: Sequence[str] | Sequence[int]) -> np.ndarray:
     """Of each value: where it stands among those that are known."""
     place = {value: number for number, value in enumerate(known)}
     return np.array([place[value] for value in values], dtype=np.intp)

@@ -10,8 +10,8 @@ import numpy as np
 
 from common.errors import PlanError
 from stats.comparison import ranks
-from stats.comparison.family import critical, critical_of_pairs, largest_of, within, within_pairs
-from stats.comparison.fits import Fit, fit, places
+from stats.comparison.family import critical, critical_of_pairs, joint_coverage, joint_coverage_of_pairs, largest_of
+from stats.comparison.fits import Fit, fit, indices
 from stats.comparison.pairs import (
     Estimate,
     compare_levels,
@@ -209,7 +209,7 @@ def _shared(a: Sized, b: Sized) -> float:
 def _cell_means(rows: Sequence[Observation], names: Sequence[str]) -> Floats:
     """Logs of shape (blocks, levels) of complete blocks; where a level ran several times in each, their mean."""
     blocks = sorted({row.block for row in rows})
-    level, block = places([row.level for row in rows], names), places([row.block for row in rows], blocks)
+    level, block = indices([row.level for row in rows], names), indices([row.block for row in rows], blocks)
     sums, counts = np.zeros((2, len(blocks), len(names)))
     np.add.at(sums, (block, level), logs([row.value for row in rows]))
     np.add.at(counts, (block, level), 1.0)
@@ -234,7 +234,7 @@ def _dunnett(
     estimates = {}
     for name in others:
         difference, se = fitted.contrast(baseline, name)
-        p = None if fitted.s < NO_SPREAD else 1 - within(abs(difference) / se, shared, fitted.df)
+        p = None if fitted.s < NO_SPREAD else 1 - joint_coverage(abs(difference) / se, shared, fitted.df)
         estimates[name] = _simultaneous(difference, se, fitted.df, fitted.s, (wide, narrow), p, method)
     return estimates
 
@@ -393,5 +393,5 @@ def _tukey(fitted: Fit, a: str, b: str, method: str) -> Estimate:
     levels = len(fitted.levels)
     difference, se = fitted.contrast(a, b)
     wide, narrow = (critical_of_pairs(levels, fitted.df, level) for level in (0.95, 0.90))
-    p = 1 - within_pairs(abs(difference) / se, levels, fitted.df) if se >= NO_SPREAD else None
+    p = 1 - joint_coverage_of_pairs(abs(difference) / se, levels, fitted.df) if se >= NO_SPREAD else None
     return _simultaneous(difference, se, fitted.df, fitted.s, (wide, narrow), p, method)

@@ -17,7 +17,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from stats.comparison.family import critical, within
+from stats.comparison.family import critical, joint_coverage
 from stats.model import Floats, Interval
 
 MOST_EXACT = 50  # runs of each level, or blocks; the distributions of more are normal
@@ -58,7 +58,7 @@ def of_baseline(shared: Sequence[float]) -> Share:
         return 2 * float(special.ndtr(-critical(tuple(shared), _NORMAL, level)))
 
     def adjusted(p: float) -> float:
-        return 1 - within(-float(special.ndtri(max(p, 1e-300) / 2)), shared, _NORMAL)
+        return 1 - joint_coverage(-float(special.ndtri(max(p, 1e-300) / 2)), shared, _NORMAL)
 
     return Share(alpha(0.95), alpha(0.90), adjusted)
 

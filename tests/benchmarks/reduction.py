@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.wire.histogram import Histogram
-from agents.workloads.transaction_log import WORDS, LogFiles, Reduction
+from agents.workloads.transaction_log import FAILURES, LogFiles, Reduction
 
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99, 100.0)
 THREADS, BATCH, BEGAN = 8, 250_000, 1_790_000_000
@@ -38,7 +38,7 @@ def write_logs(folder: Path, lines: int) -> dict[str, Any]:
         latency = np.where(slow, draw.pareto(1.2, count) * 5_000, draw.lognormal(6.2, 0.5, count)).astype(np.int64) + 40
         kinds = draw.choice(5, count, p=[0.996, 0.001, 0.001, 0.001, 0.001])
         exact.append(latency[kinds == 0])
-        outcomes.update(WORDS[kind - 1] for kind in kinds[kinds > 0])
+        outcomes.update(FAILURES[kind - 1] for kind in kinds[kinds > 0])
         # Each thread ends 5000 transactions a second.
         place = written // THREADS
         for thread, own in enumerate(np.array_split(np.arange(count), THREADS)):
@@ -51,7 +51,7 @@ def write_logs(folder: Path, lines: int) -> dict[str, Any]:
 
 def _line(thread: int, number: int, latency: Any, kind: Any) -> str:
     at = number * 200
-    entry = WORDS[kind - 1] if kind else latency
+    entry = FAILURES[kind - 1] if kind else latency
     tries = 2 if kind else 0
     second, us = BEGAN + at // 1_000_000, at % 1_000_000
     return f"{thread} {number} {entry} {number % 2} {second} {us:06d} {number % 97} {tries}\n"

@@ -101,7 +101,7 @@ class Psql:
         lines = list(iter(lambda: self._needed(limit_s), END))
         return json.loads(b"\n".join(lines)) if any(lines) else None
 
-    def answers(self, limit_s: float) -> bool:
+    def is_responding(self, limit_s: float) -> bool:
         """Whether the server answers in this session."""
         try:
             return bool(self.value("select 1", limit_s) == 1)

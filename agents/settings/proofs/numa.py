@@ -22,7 +22,7 @@ WHOLE = 2  # backends that are read wholly at one time
 MANY = 200  # processes that are read
 SLOW_S = 1.0  # when reading these took longer, it is not repeated during the step
 # The kernel's word for a policy in numa_maps, where it is not numactl's.
-_WORDS = {
+_POLICY_NAMES = {
     "weighted-interleave": "weighted interleave",
     "localalloc": "local",
     "membind": "bind",
@@ -112,7 +112,7 @@ def _unread(observed: _Observed) -> Proof:
 
 
 def _policy(observed: _Observed, policy: str, nodes: list[int]) -> Proof:
-    word, listed = _WORDS.get(policy, policy), cpulist.render(nodes)
+    word, listed = _POLICY_NAMES.get(policy, policy), cpulist.render(nodes)
     accepted = {f"{word}:{listed}" if listed else word}
     if policy == "localalloc":
         accepted.add("prefer")  # what kernels before 3.8 say for it

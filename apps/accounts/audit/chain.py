@@ -25,7 +25,7 @@ MOST_AT_ONCE = 5000
 # An entry gets its time before its commit. No transaction takes this long.
 LATEST_COMMIT = timedelta(days=1)
 # Time in which the periodic work seals an entry.
-SEALED_WITHIN = timedelta(minutes=10)
+SEAL_DELAY = timedelta(minutes=10)
 # The fields that a digest covers, in this order, after the previous digest.
 COVERED = ("number", "id", "at", "actor_id", "actor", "action", "target", "before", "after")
 # Seals of earlier versions do not cover the name of the user.
@@ -152,4 +152,4 @@ def _fault(line: Mapping[str, Any], last: Head) -> str:
 
 def unsealed() -> int:
     """Entries that the periodic work should have sealed by now."""
-    return AuditEntry.objects.filter(seal=None, at__lt=timezone.now() - SEALED_WITHIN).count()
+    return AuditEntry.objects.filter(seal=None, at__lt=timezone.now() - SEAL_DELAY).count()

@@ -114,12 +114,12 @@ def patch(steps: Sequence[Step], changes: Mapping[str, Any]) -> list[Step]:
     steps.<name>.<option> to one step."""
     patched = copy.deepcopy(list(steps))
     for path, value in changes.items():
-        for step, option in _places(patched, path):
+        for step, option in _steps_with_option(patched, path):
             step["options"] = rules.patch(step["options"], {option: value})
     return patched
 
 
-def _places(steps: list[Step], path: str) -> list[tuple[Step, str]]:
+def _steps_with_option(steps: list[Step], path: str) -> list[tuple[Step, str]]:
     root, _, rest = path.partition(".")
     if root == "steps":
         name, _, rest = rest.partition(".")

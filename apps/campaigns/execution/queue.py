@@ -34,7 +34,7 @@ HAS_STARTED = ~Q(state=Run.State.QUEUED) | Q(next_tick_at__isnull=False)
 MAY_BEGIN = Q(state=Run.State.QUEUED, campaign__state=Campaign.State.RUNNING) & (
     Q(campaign__open_blocks=None) | Q(block__lt=F("campaign__open_blocks"))
 )
-_thread = threading.local()  # `kept`: see first_kept
+_thread = threading.local()  # `deferred`: see first_wake_deferred
 OUT_OF_SERVICE = (Host.State.QUARANTINED, Host.State.UNFIT)
 
 
@@ -163,27 +163,27 @@ def wake(run_id: UUID) -> None:
 
 
 def _wake(run_id: str) -> None:
-    kept: list[str] | None = getattr(_thread, "kept", None)
-    if kept == []:
-        kept.append(run_id)
+    deferred: list[str] | None = getattr(_thread, "deferred", None)
+    if deferred == []:
+        deferred.append(run_id)
     else:
         waking.send(TICK, run_id)
 
 
 @contextmanager
-def first_kept() -> Iterator[list[str]]:
+def first_wake_deferred() -> Iterator[list[str]]:
     """Keep the first run that this thread wakes during the `with` block, so that the caller can tick it itself: a
     message would cost some milliseconds between two runs of a host. After an error, a worker is woken as usual."""
-    kept: list[str] = []
-    _thread.kept = kept
+    deferred: list[str] = []
+    _thread.deferred = deferred
     try:
-        yield kept
+        yield deferred
     except BaseException:
-        for run_id in kept:
+        for run_id in deferred:
             waking.send(TICK, run_id)
         raise
     finally:
-        _thread.kept = None
+        _thread.deferred = None
 
 
 def wake_again(run_id: UUID) -> None:

@@ -13,7 +13,7 @@ from apps.results.answers.observations import MeasuredRun, joint_observations
 from common import verdicts
 
 # Percentages computed from the same numbers by another release of a library differ by less.
-SAME_WITHIN = 0.005
+TOLERANCE = 0.005
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Row:
     @property
     def same(self) -> bool:
         then, now = self.relative_percent, self.again_percent
-        close = then is now if then is None or now is None else abs(then - now) <= SAME_WITHIN
+        close = then is now if then is None or now is None else abs(then - now) <= TOLERANCE
         return close and self.verdict == self.again
 
 

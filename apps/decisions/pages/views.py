@@ -245,7 +245,7 @@ def why(request: HttpRequest) -> HttpResponse:
     setting, name, profile = (request.GET.get(each, "").strip() for each in ("setting", "host", "profile"))
     host = get_object_or_404(Host, name=name) if name else None
     of = get_object_or_404(Profile, name=profile) if profile else None
-    context = {"found": decided_settings.behind(setting, host, of), "setting": setting, "host": host, "profile": of}
+    context = {"decisions": decided_settings.behind(setting, host, of), "setting": setting, "host": host, "profile": of}
     return page(request, "decisions/why.html", context | {"hosts": Host.objects.all()})
 
 

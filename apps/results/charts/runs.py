@@ -161,7 +161,7 @@ def _placed(marks: Sequence[Mark], axis: Axis) -> list[_Placed]:
         begin = mark.t + offset
         end = begin if mark.until is None else mark.until + offset
         placed.setdefault((mark.kind, round(begin, 1)), _Placed(mark, begin, end))
-    low, high = axis.within(0.0)
+    low, high = axis.range_from(0.0)
     return [placed_mark for placed_mark in placed.values() if placed_mark.end >= low and placed_mark.begin <= high]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from apps.results.charts.themes import DASHES, Figure, Theme, foot, layout
 from apps.results.runs.spreads import Part, Spread, Spreads
 
-PLACES = {"read": 0, "write": 1, "trim": 2, "mixed": 3, "": 4}
+SERIES = {"read": 0, "write": 1, "trim": 2, "mixed": 3, "": 4}
 SYMBOLS = {50.0: "line-ns", 99.0: "diamond", 99.9: "triangle-left"}
 ROW_PX, HEAD_PX, FOOT_PX = 170, 40, 60
 GAP = 0.2  # of a row, for its name
@@ -81,8 +81,8 @@ def _ends(part: Part) -> tuple[float, float]:
 
 
 def _drawn(one: Spread, axis: str, below: float, theme: Theme) -> list[Figure]:
-    colour = theme.series[PLACES[one.way]]
-    dash = DASHES[PLACES[one.way]]
+    colour = theme.series[SERIES[one.way]]
+    dash = DASHES[SERIES[one.way]]
     name = one.way or "all directions, as fio reports them"
     traces: list[Figure] = [_outline(one, axis, name, colour, dash)] if one.parts else []
     if not one.marks:

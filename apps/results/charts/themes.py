@@ -36,7 +36,7 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "x")
 
 # Values with a smaller relative difference are equal: a mean of logarithms is not exactly the value of one run.
-SAME_WITHIN = 1e-9
+TOLERANCE = 1e-9
 
 # Height of a chart, unless its page defines it.
 WIDTH_PX = 1200
@@ -77,7 +77,7 @@ def value_range(data: Iterable[Figure]) -> Figure:
     low, high = _extremes(data) or (0.0, 1.0)
     if not _is_flat(low, high):
         return {}
-    return {"range": [min(0.0, 1.15 * low), max(0.0, 1.15 * high)] if abs(high) > SAME_WITHIN else [-1.0, 1.0]}
+    return {"range": [min(0.0, 1.15 * low), max(0.0, 1.15 * high)] if abs(high) > TOLERANCE else [-1.0, 1.0]}
 
 
 def origin_note(data: Iterable[Figure]) -> str:
@@ -109,7 +109,7 @@ def _ends(trace: Figure) -> Iterator[float]:
 
 
 def _is_flat(low: float, high: float) -> bool:
-    return high - low <= SAME_WITHIN * max(abs(low), abs(high), 1.0)
+    return high - low <= TOLERANCE * max(abs(low), abs(high), 1.0)
 
 
 def shown(axis: Axis) -> Figure:

@@ -19,7 +19,7 @@ from readers.table import decode, moment, plain, read_table
 NAMES = ("manifest.csv", "manifest.yaml", "manifest.yml")
 LARGEST = 8 * 1024**2
 OUTCOMES = ("ok", "failed", "cancelled", "interrupted", "not_in_effect")
-_WORDS = ("file", "stderr", "kind", "host", "profile", "step", "started", "time", "outcome", "error")
+_FIELDS = ("file", "stderr", "kind", "host", "profile", "step", "started", "time", "outcome", "error")
 # Fields of the whole campaign, in YAML.
 _ABOUT = ("name", "question", "host", "metric", "delta", "columns", "order")
 
@@ -90,14 +90,14 @@ def _read_yaml(file: File) -> Manifest:
 def _flat(row: Mapping[str, str]) -> dict[str, Any]:
     """Return a row of a CSV, in which every unknown column is a factor."""
     cells = {name: plain(cell) for name, cell in row.items() if cell}
-    fields = {name: cell for name, cell in cells.items() if name in (*_WORDS, *BLOCK)}
+    fields = {name: cell for name, cell in cells.items() if name in (*_FIELDS, *BLOCK)}
     return {**fields, "levels": {name: cell for name, cell in cells.items() if name not in fields}}
 
 
 def _listed(path: str, entry: Mapping[Any, Any]) -> dict[str, Any]:
-    unknown = sorted(str(key) for key in entry.keys() - {*_WORDS, *BLOCK, "levels"})
+    unknown = sorted(str(key) for key in entry.keys() - {*_FIELDS, *BLOCK, "levels"})
     if unknown:
-        hint = f"accepted: {', '.join(_WORDS)}, block, levels"
+        hint = f"accepted: {', '.join(_FIELDS)}, block, levels"
         raise FormatError(f"{path}, {unknown[0]}", "is not a known key of a file", hint=hint)
     levels = entry.get("levels") or {}
     if not isinstance(levels, dict):
@@ -106,7 +106,7 @@ def _listed(path: str, entry: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _entry(where: str, row: Mapping[str, Any]) -> Entry:
-    fields: dict[str, Any] = {name: _text(row[name]) for name in _WORDS if row.get(name) not in (None, "")}
+    fields: dict[str, Any] = {name: _text(row[name]) for name in _FIELDS if row.get(name) not in (None, "")}
     if "file" not in fields and not ("kind" in fields and fields.get("outcome", "ok") != "ok"):
         hint = "its path inside the zip; only an unsuccessful run may have none, with kind and outcome"
         raise FormatError(where, "no file name given", hint=hint)

@@ -22,7 +22,7 @@ BEAT_S = 5.0
 # A stream ends after this time. The page opens the next one, for which permissions are checked again.
 LIFE_S = 300.0
 # Messages that a viewer may lag behind; a slower one starts again.
-KEPT = 64
+MOST_MESSAGES = 64
 RETRY_MS = 2000
 BEAT = b"event: beat\ndata: {}\n\n"
 AGAIN = b"event: again\ndata: {}\n\n"  # not a failure: the page should open the next stream
@@ -57,7 +57,7 @@ class Topic:
         self.watch, self.seq = watch, watch.seq
         self.viewers = self.sent = 0
         self.over = False
-        self._messages: deque[bytes] = deque(maxlen=KEPT)
+        self._messages: deque[bytes] = deque(maxlen=MOST_MESSAGES)
         self._news = threading.Condition()
 
     def publish_news(self) -> None:

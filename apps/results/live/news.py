@@ -27,12 +27,12 @@ BATCH, FIRST = 500, 20  # events: at most, and how many are read at first
 MISSED = 3  # missing samples after which a source counts as silent
 SILENT_S = 5.0
 CAMPAIGN_EVERY_S = 1.0
-TOLD = ("state", "outcome", "agent_state", "agent_state_at", "step", "last_seq", "cancel_requested_at", "error")
+STATE_FIELDS = ("state", "outcome", "agent_state", "agent_state_at", "step", "last_seq", "cancel_requested_at", "error")
 
 
 def watched() -> Any:
     """Return runs without the fields that a viewer need not read each time: spec, manifest, proof."""
-    return Run.objects.only("pk", *TOLD)
+    return Run.objects.only("pk", *STATE_FIELDS)
 
 
 def of_run(run: Run, after: int) -> dict[str, Any]:

@@ -48,7 +48,11 @@ def compare_page(request: HttpRequest) -> HttpResponse:
         return answer
     changes = comparison_changes(compared)
     context |= _runs(request, compared)
-    context |= {"found": compared, "shared": shared_cells.shared(compared, _start(request)), **_addresses(compared)}
+    context |= {
+        "comparison": compared,
+        "shared": shared_cells.shared(compared, _start(request)),
+        **_addresses(compared),
+    }
     context |= {"changes": changes, "first": changes.levels[:1], "others": changes.levels[1:]}
     return page(request, "results/compare/page.html", context)
 

@@ -36,7 +36,7 @@ def explore(request: HttpRequest, pk: UUID) -> HttpResponse:
         explored = _explored(campaign, view)
     except PlanError as error:
         refusal = spoken(error)
-    context = {"found": explored, "refusal": refusal, "as_table": request.GET.get("view") == "table"}
+    context = {"explored": explored, "refusal": refusal, "as_table": request.GET.get("view") == "table"}
     answer = page(request, "results/explore/explorer.html", {"campaign": campaign, **context, **_form(campaign, view)})
     answer.status_code = UNPROCESSABLE if refusal and request.GET else 200
     return answer

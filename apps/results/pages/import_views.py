@@ -96,8 +96,8 @@ def _act(request: HttpRequest, import_row: Import) -> str:
 def _context(import_row: Import, understood: Understood) -> dict[str, Any]:
     outcomes = [run.outcome for run in understood.runs]
     return {
-        "kept": import_row,
-        "found": understood,
+        "draft": import_row,
+        "understood": understood,
         "columns": columns_of(understood),
         "uses": USES,
         "runs": [_shown(run) for run in understood.runs[:SHOWN_RUNS]],

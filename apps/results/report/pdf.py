@@ -34,7 +34,7 @@ class _Paper(FPDF):
         for style, file in FACES.items() if self.wide else ():
             self.add_font("report", style, str(FONTS / file))
         self.family = "report" if self.wide else "helvetica"
-        self.title_told = title
+        self.report_title = title
         self.set_title(self.fit(title))
         self.set_margins(MARGIN_MM, MARGIN_MM)
         self.set_auto_page_break(True, MARGIN_MM)
@@ -49,7 +49,7 @@ class _Paper(FPDF):
     def footer(self) -> None:
         self.set_y(-12)
         self.letters(7.5, colour=GREY)
-        self.cell(0, 5, self.fit(f"{self.title_told[:90]}    {self.page_no()} / {{nb}}"), align="C")
+        self.cell(0, 5, self.fit(f"{self.report_title[:90]}    {self.page_no()} / {{nb}}"), align="C")
 
     def letters(self, size: float, style: str = "", colour: Sequence[int] = (31, 35, 40)) -> None:
         self.set_font(self.family, style, size)

@@ -122,7 +122,7 @@ def _heat(report: LatencyReport, began: float | None, offset: float, axis: Axis)
     if not report.slots:
         return None
     zero = (report.slots[0][0] if began is None else began) - offset
-    begin, end = axis.within(0.0)
+    begin, end = axis.range_from(0.0)
     slots = [(t, row) for t, row in report.slots if begin <= t - zero + report.slot_s and t - zero <= end]
     if not slots:
         return Heat([], [], np.zeros((0, 0)), report.slot_s)

@@ -49,7 +49,7 @@ class Axis:
         """Return the step that had started last at `t`."""
         return [step.name for step in self.steps if step.begin <= t or step is self.steps[0]][-1]
 
-    def within(self, offset: float) -> tuple[float, float]:
+    def range_from(self, offset: float) -> tuple[float, float]:
         """Return the time range in the seconds of a step that starts at `offset`."""
         begin = float("-inf") if self.begin is None else self.begin - offset
         return begin, float("inf") if self.end is None else self.end - offset

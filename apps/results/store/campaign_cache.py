@@ -131,7 +131,7 @@ class CampaignCache:
 
     def _findings(self) -> dict[str, Any]:
         key, others = key_findings(self.judgements())
-        return {"key": key, "found": by_topic(others), "others": len(others)}
+        return {"key": key, "topics": by_topic(others), "others": len(others)}
 
     def judgements(self) -> list[Judgement]:
         cached = self._get("judgements", lambda: judgements(self.campaign, self._whole, self.host))

@@ -86,7 +86,7 @@ def _tables(run: Run, sources: Collection[str], keys: Collection[str], axis: Axi
         for source in sorted(sources):
             parts = [tables[step, source] for tables in (stored, new) if (step, source) in tables]
             if parts:
-                joined[step, source] = _with_gaps(_cut(_joined(parts), *axis.within(offset)))
+                joined[step, source] = _with_gaps(_cut(_joined(parts), *axis.range_from(offset)))
     return joined
 
 
@@ -139,14 +139,14 @@ def _within(listed: list[Series], axis: Axis) -> Q:
         return Q(series__in=listed)
     parts, offsets = Q(pk=None), axis.offsets()
     for series in listed:
-        begin, end = axis.within(offsets[series.step])
+        begin, end = axis.range_from(offsets[series.step])
         parts |= Q(series=series, begin__lte=end, end__gte=begin)
     return parts
 
 
 def values_of(series: Series, begin: float | None, end: float | None) -> Table:
     """Return all columns of a stored series, in the seconds of its step."""
-    low, high = Axis((), begin, end).within(0.0)
+    low, high = Axis((), begin, end).range_from(0.0)
     table = assemble(series.blocks.filter(end__gte=low, begin__lte=high).order_by("first"), series.columns)
     empty = np.full(len(table["t"]), np.nan)
     inside = (table["t"] >= low) & (table["t"] <= high)

@@ -139,7 +139,7 @@ def test_a_session_that_was_ended_by_the_server_is_not_used_again(database: Data
 
     session = database.connect()
 
-    assert session is not ended and session.answers(5)
+    assert session is not ended and session.is_responding(5)
     with pytest.raises(NotAvailable, match="psql has ended; its stderr is in the files of the run"):
         ended.need("select 1;", 5)
 
@@ -181,7 +181,7 @@ def test_a_silent_session_is_given_up() -> None:
     with pytest.raises(TimeoutError, match=r"did not answer within 0\.1 s"):
         session.value("select 1", 0.1)
 
-    assert not session.answers(0.1)
+    assert not session.is_responding(0.1)
     session.close()
     assert popen.poll() is not None
 

@@ -115,10 +115,10 @@ def test_migrate_prepares_the_role_that_the_settings_name(
 
 
 def assert_created_once(file: Path) -> None:
-    password = runtime_role.kept_password(file)
+    password = runtime_role.password_in(file)
 
     assert len(password) > 40
-    assert runtime_role.kept_password(file) == password
+    assert runtime_role.password_in(file) == password
     assert [each.name for each in file.parent.iterdir()] == ["password"]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
@@ -144,7 +144,7 @@ def test_a_file_without_a_password_is_named(tmp_path: Path, content: str | None,
         file.write_text(content)
 
     with pytest.raises(PlanError, match=problem) as error:
-        runtime_role.kept_password(file)
+        runtime_role.password_in(file)
     assert str(file) in str(error.value)
 
 

@@ -79,7 +79,7 @@ def log_values(raw: bytes) -> dict[str, Any]:
         "min_latency_us": parsed.latency_us.low,
         "max_latency_us": parsed.latency_us.high,
         "timed": parsed.timed,
-        "words": dict(parsed.words),
+        "words": dict(parsed.failures),
     }
 
 

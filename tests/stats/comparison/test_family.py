@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stats import Metric, Observation, against_baseline
-from stats.comparison.family import critical, critical_of_pairs, largest_of, within, within_pairs
+from stats.comparison.family import critical, critical_of_pairs, joint_coverage, joint_coverage_of_pairs, largest_of
 from stats.comparison.spreads import Spreads, family, levels_apart
 
 TPS = Metric("tps", "tps", "higher")
@@ -36,7 +36,7 @@ def test_the_probability_of_the_largest_t_is_scipy_s(shared: tuple[float, ...], 
     bound = np.full(len(shared), 2.5)
     oracle = stats.multivariate_t.cdf(bound, shape=shape, df=df, lower_limit=-bound, maxpts=200_000, random_state=1)
 
-    assert within(2.5, shared, df) == pytest.approx(oracle, abs=3e-4)
+    assert joint_coverage(2.5, shared, df) == pytest.approx(oracle, abs=3e-4)
 
 
 @pytest.mark.parametrize(("others", "df", "expected"), [(2, 4, 3.31), (3, 12, 2.683), (7, 28, 2.784)])
@@ -51,7 +51,7 @@ def test_all_pairs_have_scipy_s_studentized_range(levels: int, df: int) -> None:
     expected = studentized_range.ppf(0.95, levels, df) / math.sqrt(2)
 
     assert critical_of_pairs(levels, df, 0.95) == pytest.approx(expected, rel=1e-4)
-    assert within_pairs(2.2, levels, df) == pytest.approx(
+    assert joint_coverage_of_pairs(2.2, levels, df) == pytest.approx(
         studentized_range.cdf(2.2 * math.sqrt(2), levels, df), abs=3e-5
     )
 

@@ -34,7 +34,7 @@ class Command(BaseCommand):
         except RecursionError as error:
             raise CommandError(f"{file}: an entry is nested deeper than the server writes them") from error
         if not file and (unsealed := chain.unsealed()):
-            minutes = int(chain.SEALED_WITHIN.total_seconds()) // 60
+            minutes = int(chain.SEAL_DELAY.total_seconds()) // 60
             faults.append(f"entries older than {minutes} minutes without a seal: {unsealed}; is the beat running?")
         if faults:
             raise CommandError("the audit log is not intact:\n" + "\n".join(faults))

@@ -20,7 +20,7 @@ class Command(migrate.Command):
             return
         try:
             file = settings.RUNTIME_PASSWORD_FILE
-            runtime_role.prepare(settings.RUNTIME_ROLE, runtime_role.kept_password(Path(file)) if file else "")
+            runtime_role.prepare(settings.RUNTIME_ROLE, runtime_role.password_in(Path(file)) if file else "")
         except PlanError as error:
             raise CommandError(f"{error}; {error.hint}") from error
         if options["verbosity"]:

@@ -39,7 +39,7 @@ class Pair:
     not above 0, or is lacking."""
 
     key: str
-    words: str
+    title: str
     letter: str
     n: tuple[int, int]
     means: tuple[float | None, float | None]
@@ -221,7 +221,7 @@ def lines(compared: Compared) -> Iterator[list[Any]]:
     tested = _tested(compared, whats)
     for at in range(0, len(whats), AT_ONCE):
         for pair in _pairs(compared, whats[at : at + AT_ONCE], tested):
-            yield [pair.words, f"{pair.letter} against A", *pair.n, *pair.means, *_csv_cells(pair)]
+            yield [pair.title, f"{pair.letter} against A", *pair.n, *pair.means, *_csv_cells(pair)]
     for alone in _alone(compared, set(whats)):
         yield from ([level, f"{alone.letter} only"] for level in alone.levels)
 

@@ -39,7 +39,7 @@ TOPICS: tuple[Callable[[JudgedCampaign], Iterable[Judgement]], ...] = (
     certainty.sensitivity,
     certainty.needed,
     certainty.order_trend,
-    runs.within,
+    runs.stability,
     runs.failed,
     runs.zeros,
     runs.unlike,

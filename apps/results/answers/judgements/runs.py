@@ -99,7 +99,7 @@ def extended(extension: Mapping[str, Any]) -> str:
     )
 
 
-def within(judged: JudgedCampaign) -> Iterator[Judgement]:
+def stability(judged: JudgedCampaign) -> Iterator[Judgement]:
     """Yield the numbers of runs with warm-up, stalls or other findings in their samples."""
     rows = Within.objects.filter(run__campaign=judged.campaign, run__outcome=Run.Outcome.OK)
     if judged.host is not None:

@@ -16,7 +16,7 @@ from apps.results.imports.understand import Understood
 from apps.results.models import Import
 from common.errors import ProvingError
 
-SAID = ("name", "question", "host", "metric", "delta", "pattern")
+CHOICES = ("name", "question", "host", "metric", "delta", "pattern")
 
 
 class Command(BaseCommand):
@@ -72,7 +72,7 @@ class Command(BaseCommand):
 
 def _mapping(options: dict[str, Any]) -> dict[str, Any]:
     mapping = read_json(options["mapping"].read_text()) if options["mapping"] else {}
-    return {**mapping, **{name: options[name] for name in SAID if options[name] is not None}}
+    return {**mapping, **{name: options[name] for name in CHOICES if options[name] is not None}}
 
 
 def _uploads(paths: list[Path]) -> Iterator[tuple[str, bytes]]:

@@ -80,7 +80,7 @@ def test_a_worker_that_stops_leaves_the_next_run_to_another(
 
 
 def test_after_an_error_a_worker_is_woken_for_the_run_that_was_kept(woken: list[str]) -> None:
-    with pytest.raises(ZeroDivisionError), queue.first_kept() as kept:
+    with pytest.raises(ZeroDivisionError), queue.first_wake_deferred() as kept:
         queue.wake(Run().pk)
         kept_run = kept[0]
         raise ZeroDivisionError
@@ -91,7 +91,7 @@ def test_after_an_error_a_worker_is_woken_for_the_run_that_was_kept(woken: list[
 def test_only_the_first_run_is_kept(woken: list[str]) -> None:
     first, second = Run().pk, Run().pk
 
-    with queue.first_kept() as kept:
+    with queue.first_wake_deferred() as kept:
         queue.wake(first)
         queue.wake(second)
     queue.wake(first)

@@ -122,12 +122,12 @@ def test_a_full_hub_refuses_viewers_until_one_leaves(make_hub: Callable[[int], H
 
 def test_a_stream_of_a_slow_viewer_starts_again(make_hub: Callable[[int], Hub]) -> None:
     topic = hubs.Topic(watch := Told())
-    watch.words = [Word(seq, {"seq": seq}) for seq in range(hubs.KEPT + 1)]
-    for _ in range(hubs.KEPT + 1):
+    watch.words = [Word(seq, {"seq": seq}) for seq in range(hubs.MOST_MESSAGES + 1)]
+    for _ in range(hubs.MOST_MESSAGES + 1):
         topic.publish_news()
 
     assert topic.after(0, 0) == ([], True)
-    assert len(topic.after(1, 0)[0]) == hubs.KEPT
+    assert len(topic.after(1, 0)[0]) == hubs.MOST_MESSAGES
 
 
 def test_a_stopping_server_ends_its_streams(make_hub: Callable[[int], Hub]) -> None:
