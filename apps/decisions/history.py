@@ -18,4 +18,4 @@ def note(
     campaign: Campaign | None = None,
 ) -> None:
     """Add an event. `by` is None for the system."""
-    Event.objects.create(decision=decision, kind=kind, words=text, by=by, host=host, campaign=campaign)
+    Event.objects.create(decision=decision, kind=kind, text=text, by=by, host=host, campaign=campaign)

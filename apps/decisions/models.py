@@ -152,7 +152,7 @@ class Standing(Walled):
         return f"{self.decision} on {self.host}"
 
     @property
-    def words(self) -> str:
+    def reasons_text(self) -> str:
         """Why it may no longer hold, as sentences."""
         return " ".join(str(reason["words"]) for reason in self.reasons)
 
@@ -184,7 +184,7 @@ class Event(Walled):
     )
     host = models.ForeignKey(Host, null=True, on_delete=models.SET_NULL, related_name="+")
     campaign = models.ForeignKey(Campaign, null=True, on_delete=models.SET_NULL, related_name="+")
-    words = models.TextField(blank=True)
+    text = models.TextField(db_column="words", blank=True)
 
     class Meta:
         ordering = ["at", "pk"]
@@ -213,7 +213,7 @@ class Review(Walled):
     decision = models.ForeignKey(Decision, on_delete=models.CASCADE, related_name="reviews")
     campaign = models.ForeignKey(Campaign, on_delete=models.CASCADE, related_name="reviews")
     verdict = models.CharField(max_length=11, choices=Verdict)
-    words = models.TextField(help_text="the result, in sentences")
+    text = models.TextField(db_column="words", help_text="the result, in sentences")
     reviewed_at = models.DateTimeField(auto_now=True)
 
     class Meta:

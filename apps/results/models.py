@@ -127,14 +127,14 @@ class Mark(Walled):
         return f"{self.kind} at {self.t:.1f} s"
 
 
-class Within(Walled):
+class StepStability(Walled):
     """Findings from the samples of one measured step of an ok run: warm-up, stability, stalls.
 
     Computed once, when the results of the run are read. runs/stability.py defines `data`."""
 
     behind = ("run",)
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="within")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="step_stabilities")
     step = models.CharField(max_length=40)
     steady = models.BooleanField(null=True, help_text="empty: too few samples for a result")
     trending = models.BooleanField(default=False, help_text="it changed by the margin or more after its warm-up")
@@ -146,7 +146,8 @@ class Within(Walled):
 
     class Meta:
         ordering = ["run", "step"]
-        verbose_name_plural = "within"
+        db_table = "results_within"
+        verbose_name_plural = "step stabilities"
         constraints = [models.UniqueConstraint(fields=["run", "step"], name="within_once")]
 
     def __str__(self) -> str:

@@ -27,7 +27,7 @@ from apps.hosts.access import keys
 from apps.hosts.models import Facts, Host, HostKey, Identity, Trouble
 from apps.infrastructure import vault
 from apps.results import services as results
-from apps.results.models import Import, Measurement, Within
+from apps.results.models import Import, Measurement, StepStability
 from apps.results.runs import stability
 from apps.results.store import fold, ingest
 from apps.tuning import services as tuning
@@ -196,7 +196,7 @@ def end_well(run: Run, at: datetime, tps: float) -> None:
     for name, value, unit, better in figures:
         Measurement.objects.create(run=run, step="measure", name=name, value=value, unit=unit, better=better)
     fold.fold(run)
-    Within.objects.bulk_create(stability.judge(run))
+    StepStability.objects.bulk_create(stability.judge(run))
     proof = {"checked": 2, "ok": 2, "lines": [f"cpu_affinity server: {run.spec['settings']['cpu_affinity']['server']}"]}
     Run.objects.filter(pk=run.pk).update(ingested_at=timezone.now(), proof=proof)
 
@@ -346,7 +346,7 @@ def went_stale(decision: Decision) -> None:
     sentence = "PostgreSQL was 17.6 and is 18.6."
     reason = {"fact": "postgresql", "before": "17.6", "after": "18.6", "words": sentence}
     decision.standings.update(reasons=[reason], stale_since=now)
-    Event.objects.create(decision=decision, kind=Event.Kind.STALE, host=standing.host, words=sentence)
+    Event.objects.create(decision=decision, kind=Event.Kind.STALE, host=standing.host, text=sentence)
 
 
 def uploaded(by: User, *names: str, **mapping: Any) -> Import:

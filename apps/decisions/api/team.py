@@ -25,7 +25,7 @@ class EntrySerializer(serializers.Serializer[Any]):
     at = serializers.DateTimeField()
     kind = serializers.CharField(help_text="decision, campaign, or the kind of status change")
     title = serializers.CharField()
-    words = serializers.CharField()
+    words = serializers.CharField(source="text")
     who = serializers.CharField(help_text="empty: the server itself")
     path = serializers.CharField(help_text="address of its page")
 

@@ -72,6 +72,8 @@ class DecisionRowSerializer(serializers.ModelSerializer[Decision]):
 
 
 class ReviewSerializer(serializers.ModelSerializer[Review]):
+    words = serializers.CharField(source="text", read_only=True, help_text="the result, in sentences")
+
     class Meta:
         model = Review
         fields = ["campaign", "verdict", "words", "reviewed_at"]
@@ -81,6 +83,7 @@ class ReviewSerializer(serializers.ModelSerializer[Review]):
 class DecisionEventSerializer(serializers.ModelSerializer[Event]):
     by = serializers.CharField(source="by.username", default=None, allow_null=True, help_text="null: the server itself")
     host = serializers.CharField(source="host.name", default=None, allow_null=True)
+    words = serializers.CharField(source="text", read_only=True)
 
     class Meta:
         model = Event

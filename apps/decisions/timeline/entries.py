@@ -72,9 +72,9 @@ class Entry:
         return f"{self.event.decision.title} {self.event.get_kind_display()}" if self.event else str(self.what)
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         if self.event:
-            return self.event.words
+            return self.event.text
         return self.decision.decision if self.decision else self.campaign.question if self.campaign else ""
 
     @property
@@ -190,7 +190,7 @@ def _events(criteria: Criteria) -> QuerySet[Event]:
     if criteria.setting:
         events = events.filter(decision__names__contains=[criteria.setting])
     if criteria.text:
-        events = events.filter(Q(words__icontains=criteria.text) | Q(decision__title__icontains=criteria.text))
+        events = events.filter(Q(text__icontains=criteria.text) | Q(decision__title__icontains=criteria.text))
     return events.filter(by__username=criteria.person) if criteria.person else events
 
 

@@ -59,7 +59,7 @@ class TimelineFeed(Feed):  # type: ignore[type-arg]  # it takes none when it run
         return item.title
 
     def item_description(self, item: Entry) -> str:
-        return item.words
+        return item.text
 
     def item_link(self, item: Entry) -> str:
         return item.path

@@ -127,7 +127,7 @@ def settle(review: Review) -> None:
             continue
         now = measured_conditions.under(run.facts, campaign)
         if conditions.stale(conditions.read(standing.conditions), now, decision.kernel, decision.postgresql):
-            verdict, reason = say(decision, campaign, standing.host_id) if several else (review.verdict, review.words)
+            verdict, reason = say(decision, campaign, standing.host_id) if several else (review.verdict, review.text)
             new = {"conditions": now.as_dict(), "compared_facts": run.facts.number}
             _settle(standing, campaign, verdict, reason, new)
 

@@ -40,7 +40,7 @@ def review(decision: Decision, campaign: Campaign) -> Review:
     Decision.objects.select_for_update().get(pk=decision.pk)  # two at the same time would notify twice
     before = Review.objects.filter(decision=decision, campaign=campaign).first()
     verdict, reason = say(decision, campaign)
-    fields = {"verdict": verdict, "words": reason}
+    fields = {"verdict": verdict, "text": reason}
     saved, _ = Review.objects.update_or_create(decision=decision, campaign=campaign, defaults=fields)
     if verdict == Verdict.CONTRADICTS and not (before and before.verdict == verdict):
         _tell(saved)
@@ -50,11 +50,11 @@ def review(decision: Decision, campaign: Campaign) -> Review:
 
 def _tell(review: Review) -> None:
     payload = {
-        "text": f"{review.decision.decision}\n\n{review.words}",
+        "text": f"{review.decision.decision}\n\n{review.text}",
         "path": reverse("decision_detail", args=[review.decision_id]),
         "decision": review.decision_id,
         "campaign": str(review.campaign_id),
-        "reason": review.words,
+        "reason": review.text,
     }
     notify("decision.contradicted", f"{review.decision} is contradicted by {review.campaign}", payload, about=[review])
 

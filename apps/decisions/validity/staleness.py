@@ -77,14 +77,14 @@ def basis(decision: Decision, now: Conditions) -> Conditions:
 
 def _went_stale(standing: Standing, facts: Facts) -> None:
     decision, host = standing.decision, standing.host
-    note(decision, Event.Kind.STALE, standing.words, host=host)
+    note(decision, Event.Kind.STALE, standing.reasons_text, host=host)
     about = {"id": decision.pk, "host": host.name, "facts": facts.number, "reasons": standing.reasons}
     audit(None, "decision.stale", decision, after=about)
     payload = {
-        "text": f"{decision.decision}\n\n{host}: {standing.words}",
+        "text": f"{decision.decision}\n\n{host}: {standing.reasons_text}",
         "path": reverse("decision_detail", args=[decision.pk]),
         "decision": decision.pk,
         "host": host.name,
-        "reason": standing.words,
+        "reason": standing.reasons_text,
     }
     notify("decision.stale", f"{decision} may no longer hold on {host}", payload, about=[standing])

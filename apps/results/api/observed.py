@@ -87,7 +87,7 @@ class ObservedViewSet(viewsets.ViewSet):
     def retrieve(self, request: Request, run: UUID) -> Response:
         observed_run = get_object_or_404(Run, pk=run)
         observations = {
-            "within": stability.findings(observed_run.within.all(), observed_run.measurements.all()),
+            "within": stability.findings(observed_run.step_stabilities.all(), observed_run.measurements.all()),
             "costs": observed.costs_of(observed_run),
             "marks": observed_run.marks.all(),
             "fidelity": fidelity_of(observed_run),

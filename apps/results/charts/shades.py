@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from apps.results.answers.table import CampaignTable
 from apps.results.charts.themes import Figure, Theme
-from apps.results.models import Within
+from apps.results.models import StepStability
 from apps.results.runs.time_axis import Axis
 
 LEAST_FLOOR = 0.01  # in percent; smaller is rounding
@@ -25,7 +25,7 @@ def noise_band(table: CampaignTable, theme: Theme) -> tuple[list[Figure], str]:
     return [shape], f"Grey: noise floor, {size} around the baseline"
 
 
-def within_run(rows: Iterable[Within], axis: Axis, theme: Theme) -> Figure:
+def within_run(rows: Iterable[StepStability], axis: Axis, theme: Theme) -> Figure:
     """Return a layout with a shade from the start of each step to its steady state, and one for each stall, with
     labels."""
     shapes, labels, offsets = list[Figure](), list[Figure](), axis.offsets()

@@ -131,7 +131,7 @@ def _draw_panels(run: Run, drawing: Drawing) -> Figure:
     panels, axis = series.chosen(series.panels_of(run), drawing.panels), drawing.axis
     columns = samples.run_columns(run, panels, axis)
     figure = charts.run_chart(panels, columns, list(run.marks.all()), axis, drawing.theme, drawing.width)
-    figure = shades.laid(figure, shades.within_run(run.within.all(), axis, drawing.theme))
+    figure = shades.laid(figure, shades.within_run(run.step_stabilities.all(), axis, drawing.theme))
     return figure | {"seq": run.last_seq, "steps": axis.offsets(), "means": samples.means_of(run, panels, axis)}
 
 

@@ -120,7 +120,7 @@ def _tab(run: Run, tab: str) -> dict[str, Any]:
             "sentence": page_content.sentence_of(run),
             "drawn": drawn,
             "closed": closed,
-            "stability": by_topic(stability.findings(run.within.all(), measurements)),
+            "stability": by_topic(stability.findings(run.step_stabilities.all(), measurements)),
             "key_figures": key_figures.of_run(run, measurements),
             "has": run_charts.available(run, measurements),
         }

@@ -25,7 +25,7 @@ def of_run(run: Run, measurements: Sequence[Measurement]) -> list[KeyFigure]:
     hit, read = values.get(HIT, 0.0), values.get(READ, 0.0)
     if hit + read:
         shown.append(KeyFigure("cache hit", 100 * hit / (hit + read), "%"))
-    judged = next((row for row in run.within.all() if row.step == step), None)
+    judged = next((row for row in run.step_stabilities.all() if row.step == step), None)
     if shown and judged and judged.data.get("writes"):
         shown.append(KeyFigure("complete checkpoints", judged.data["checkpoints"], ""))
     return sorted(shown, key=lambda each: each.is_per_transaction)

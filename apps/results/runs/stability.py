@@ -14,7 +14,7 @@ from agents.workloads import RATES, WORKLOADS
 from apps.campaigns.design import steps
 from apps.campaigns.models import Run
 from apps.results.answers.sentences import Judgement
-from apps.results.models import Mark, Measurement, Within
+from apps.results.models import Mark, Measurement, StepStability
 from apps.results.store import samples
 from apps.results.store.fold import Table
 from common.verdicts import Tone
@@ -28,7 +28,7 @@ MOST_STALLS = 50
 P99 = 99.0
 
 
-def judge(run: Run) -> list[Within]:
+def judge(run: Run) -> list[StepStability]:
     """Return the findings of each measured step that has a rate. Its marks and samples are stored. Saves nothing."""
     marks = [mark for mark in run.marks.all() if mark.kind != Mark.Kind.SECTION]
     logged = run.artefacts.filter(path="out/postgresql.log").exclude(content=None).exists()
@@ -38,7 +38,7 @@ def judge(run: Run) -> list[Within]:
         if table is not None:
             writes = logged and WORKLOADS[step["kind"]].writes(step["options"])
             own = [mark for mark in marks if mark.step == step["name"]]
-            rows.append(_within(run, step["name"], *table, own, writes))
+            rows.append(_of_step(run, step["name"], *table, own, writes))
     return rows
 
 
@@ -54,13 +54,13 @@ def _rate(run: Run, step: str) -> tuple[Floats, Floats] | None:
     return None
 
 
-def _within(run: Run, step: str, t: Floats, rate: Floats, marks: list[Mark], writes: bool) -> Within:
+def _of_step(run: Run, step: str, t: Floats, rate: Floats, marks: list[Mark], writes: bool) -> StepStability:
     inside = _inside(t, marks)
     last = float(t[-1]) if t.size else 0.0
     whole = sum(mark.t >= 0 and mark.until is not None and mark.until <= last for mark in marks)
     every = float(np.median(np.diff(t))) if t.size > 1 else 1.0
     data: dict[str, Any] = {"samples": int(t.size), "every_s": round(every, 3), "writes": writes, "checkpoints": whole}
-    row = Within(run=run, step=step, data=data, few_checkpoints=writes and whole < CYCLES)
+    row = StepStability(run=run, step=step, data=data, few_checkpoints=writes and whole < CYCLES)
     if np.isfinite(rate).sum() < FEWEST:
         return row
     warm_up = stats.warm_up(rate, masked=inside | _stalled(rate))
@@ -103,7 +103,7 @@ def _inside(t: Floats, marks: Iterable[Mark]) -> NDArray[np.bool_]:
     return inside
 
 
-def findings(rows: Iterable[Within], measurements: Iterable[Measurement]) -> list[Judgement]:
+def findings(rows: Iterable[StepStability], measurements: Iterable[Measurement]) -> list[Judgement]:
     """Return sentences for a run's page, with the name of the step if there are several."""
     rows = list(rows)
     judgements = []
@@ -116,7 +116,7 @@ def findings(rows: Iterable[Within], measurements: Iterable[Measurement]) -> lis
     return [*judgements, *_beyond_limit(measurements)]
 
 
-def _sentences(row: Within) -> Iterator[Judgement]:
+def _sentences(row: StepStability) -> Iterator[Judgement]:
     data = row.data
     if row.steady is None:
         many = f"{data['samples']} samples at {data['every_s']:g} s"
@@ -129,7 +129,7 @@ def _sentences(row: Within) -> Iterator[Judgement]:
     yield from _of_checkpoints(row, data)
 
 
-def _of_warm_up(row: Within, data: Mapping[str, Any]) -> Judgement:
+def _of_warm_up(row: StepStability, data: Mapping[str, Any]) -> Judgement:
     length = data["samples"] * data["every_s"]
     figures = {name: data[name] for name in ("warm_up_s", "mean", "mean_of_all")} | {"steady": row.steady}
     if not row.steady:
@@ -152,7 +152,7 @@ def _of_warm_up(row: Within, data: Mapping[str, Any]) -> Judgement:
     return Judgement("warm-up", sentence, "warning" if abs(share) >= 50 * row.run.campaign.delta else "note", figures)
 
 
-def _of_trend(row: Within, data: Mapping[str, Any]) -> Judgement:
+def _of_trend(row: StepStability, data: Mapping[str, Any]) -> Judgement:
     slope = data["trend"]
     if slope is None:
         return Judgement("trend", "No trend can be fitted: half of the samples are 0.", "warning", {})
@@ -162,7 +162,7 @@ def _of_trend(row: Within, data: Mapping[str, Any]) -> Judgement:
     return Judgement("trend", trend.sentence(), tone, slope)
 
 
-def _of_stalls(row: Within, data: Mapping[str, Any]) -> Judgement:
+def _of_stalls(row: StepStability, data: Mapping[str, Any]) -> Judgement:
     lost = f"dips lost {100 * data['lost']:.1f} % of the work at the median rate"
     figures = {"stalled_s": row.stalled_s, "lost": data["lost"], "stalls": data["stalls"]}
     if not row.stalled_s:
@@ -173,7 +173,7 @@ def _of_stalls(row: Within, data: Mapping[str, Any]) -> Judgement:
     return Judgement("stalls", sentence, "warning", figures)
 
 
-def _of_checkpoints(row: Within, data: Mapping[str, Any]) -> Iterator[Judgement]:
+def _of_checkpoints(row: StepStability, data: Mapping[str, Any]) -> Iterator[Judgement]:
     count = data["checkpoints"]
     complete = f"{count or 'no'} complete checkpoint{'s' * (count != 1)}"
     if row.few_checkpoints:

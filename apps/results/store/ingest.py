@@ -23,7 +23,7 @@ from apps.campaigns.execution import received
 from apps.campaigns.models import Run, RunPart
 from apps.infrastructure import faults
 from apps.results.answers import interim_analyses
-from apps.results.models import Mark, Measurement, StepMeans, Within
+from apps.results.models import Mark, Measurement, StepMeans, StepStability
 from apps.results.runs import stability
 from apps.results.runs.step_means import TRANSACTIONS, per_transaction, step_means
 from apps.results.store import fold
@@ -102,7 +102,7 @@ def _read(run: Run, waiting: QuerySet[Run]) -> bool:
     spans = _import_tool_series(run)
     Mark.objects.bulk_create(_at_most(MAX_ROWS, "marks", [*islice(_marks(run), MAX_ROWS + 1), *spans]))
     if run.outcome == Run.Outcome.OK:
-        Within.objects.bulk_create(stability.judge(run))
+        StepStability.objects.bulk_create(stability.judge(run))
         means = {mean.step: mean for mean in _means(run)}
         StepMeans.objects.bulk_create(means.values())
         try:

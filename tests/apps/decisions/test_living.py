@@ -66,7 +66,7 @@ def test_an_upgrade_makes_a_decision_stale_once_and_notifies_subscribers(decisio
     upgrade(decision.campaign.host, "19.1")
 
     (stale,) = confirmation.stale(decision)
-    assert stale.words == "PostgreSQL changed from 18.6 to 19.1."
+    assert stale.reasons_text == "PostgreSQL changed from 18.6 to 19.1."
     assert kinds(decision) == ["accepted", "stale"]
     (delivery,) = channel.deliveries.all()
     assert delivery.payload["host"] == "bench"
@@ -105,7 +105,7 @@ def test_a_host_that_a_label_adds_is_compared_with_the_measured_host(decision: D
     periodic.tend()
 
     decision.refresh_from_db()
-    assert [(standing.host.name, standing.words) for standing in confirmation.stale(decision)] == [
+    assert [(standing.host.name, standing.reasons_text) for standing in confirmation.stale(decision)] == [
         ("other", "Linux changed from 6.1.0 to 6.12.41.")
     ]
 
@@ -192,7 +192,7 @@ def test_its_verdict_confirms_under_the_new_conditions(decision: Decision, admin
     assert kinds(decision) == ["accepted", "stale", "confirming", "confirmed"]
     last = decision.events.last()
     assert (last.by, last.campaign, last.host.name) == (None, planned, "bench")
-    assert f"Requested by {admin}." in last.words
+    assert f"Requested by {admin}." in last.text
 
 
 def test_its_verdict_contradicts(decision: Decision, admin: User) -> None:

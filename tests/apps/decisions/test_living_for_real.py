@@ -98,7 +98,7 @@ def test_an_upgrade_makes_a_decision_stale_and_the_offered_campaign_confirms_it(
     call_command("tick")
 
     (stale,) = confirmation.stale(decision)
-    assert stale.words.startswith("PostgreSQL changed from 15.") and " to 18." in stale.words
+    assert stale.reasons_text.startswith("PostgreSQL changed from 15.") and " to 18." in stale.reasons_text
     offered = confirmation.offer(decision)
     assert offered and offered.hosts == [bench] and offered.runs == 2 * offered.repetitions
 

@@ -74,9 +74,7 @@ def test_results_of_another_figure_neither_confirm_nor_contradict(decision: Deci
 
     reviews.review_due()
 
-    assert [review.words for review in decision.reviews.all()] == [
-        "It compared tps; the evidence compared latency_p99."
-    ]
+    assert [review.text for review in decision.reviews.all()] == ["It compared tps; the evidence compared latency_p99."]
 
 
 def test_a_still_newer_result_that_confirms_takes_the_banner_down(
@@ -105,8 +103,8 @@ def test_a_level_that_is_still_better_but_fails_more_often_neither_confirms_nor_
 
     (review,) = decision.reviews.all()
     assert review.verdict == "open"
-    assert review.words.startswith("The evidence found 2 cpus better. Now: 2 cpus is better than 1 cpu, but more of ")
-    assert review.words.endswith("This neither confirms nor contradicts the decision.")
+    assert review.text.startswith("The evidence found 2 cpus better. Now: 2 cpus is better than 1 cpu, but more of ")
+    assert review.text.endswith("This neither confirms nor contradicts the decision.")
 
 
 def test_an_equivalent_result_contradicts_a_decision_for_a_better_one(decision: Decision, admin: User) -> None:

@@ -109,7 +109,7 @@ def test_a_superseded_decision_names_its_successor(tuner: User, campaign: Campai
 
     first.refresh_from_db()
     assert (first.status, first.superseded_by) == (Status.SUPERSEDED, second)
-    assert [(event.kind, event.words, event.by) for event in first.events.all()] == [
+    assert [(event.kind, event.text, event.by) for event in first.events.all()] == [
         ("superseded", "by “Four cpus”", tuner)
     ]
 

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from apps.campaigns.models import Run
-from apps.results.models import Mark, Within
+from apps.results.models import Mark, StepStability
 from apps.results.runs import stability
 from apps.results.store import fold
 from tests.apps.results.store.test_series import BEGAN, tell
@@ -29,7 +29,7 @@ def rich(run: Run) -> None:
     """Four minutes with a slow start, checkpoints, a stall, waits of eight kinds, WAL and CPUs."""
     run.events.filter(kind__in=("measuring", "measured", "sample", "progress")).delete()
     run.series.all().delete()
-    run.within.all().delete()
+    run.step_stabilities.all().delete()
     tell(run, ("measured", {"step": "measure", "began": BEGAN, "ended": BEGAN + SECONDS, "costs": {}}))
     random, t = np.random.default_rng(7), np.arange(1.0, SECONDS + 1)
     tps = 4200 * (1 - 0.5 * np.exp(-t / 15)) + random.normal(0, 60, SECONDS)
@@ -48,7 +48,7 @@ def rich(run: Run) -> None:
         Mark.objects.create(
             run=run, step="measure", kind="checkpoint", t=begin, until=begin + 30, label="wal", data=data
         )
-    Within.objects.bulk_create(stability.judge(run))
+    StepStability.objects.bulk_create(stability.judge(run))
 
 
 @pytest.fixture

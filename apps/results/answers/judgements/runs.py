@@ -13,7 +13,7 @@ from apps.campaigns.queries import breaks
 from apps.results.answers import interim_analyses
 from apps.results.answers.judgements.judged_campaign import JudgedCampaign
 from apps.results.answers.sentences import Judgement
-from apps.results.models import Within
+from apps.results.models import StepStability
 from common.wording import and_of, counted, first_of
 
 MOST_NAMED = 10
@@ -101,7 +101,7 @@ def extended(extension: Mapping[str, Any]) -> str:
 
 def stability(judged: JudgedCampaign) -> Iterator[Judgement]:
     """Yield the numbers of runs with warm-up, stalls or other findings in their samples."""
-    rows = Within.objects.filter(run__campaign=judged.campaign, run__outcome=Run.Outcome.OK)
+    rows = StepStability.objects.filter(run__campaign=judged.campaign, run__outcome=Run.Outcome.OK)
     if judged.host is not None:
         rows = rows.filter(run__host=judged.host)
     counts = rows.aggregate(

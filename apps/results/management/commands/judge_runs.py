@@ -11,7 +11,7 @@ from agents.collectors.per_transaction import PER_TRANSACTION
 from agents.workloads import RATES
 from apps.campaigns.design import steps
 from apps.campaigns.models import Run
-from apps.results.models import CachedAnswer, Measurement, Series, StepMeans, Within
+from apps.results.models import CachedAnswer, Measurement, Series, StepMeans, StepStability
 from apps.results.runs import stability
 from apps.results.runs.step_means import TRANSACTIONS, per_transaction, step_means
 from common.wording import counted
@@ -27,7 +27,7 @@ class Command(BaseCommand):
         runs = Run.objects.filter(outcome=Run.Outcome.OK, ingested_at__isnull=False, series__source__in=RATES)
         thinned = Series.objects.exclude(thinned_s=None).values("run")
         runs = runs.exclude(pk__in=thinned)  # its samples were thinned; the findings remain
-        runs = runs if options["all"] else runs.filter(within=None)
+        runs = runs if options["all"] else runs.filter(step_stabilities=None)
         keys = list(runs.order_by().values_list("pk", flat=True).distinct())
         for key in keys:
             self._judge(Run.objects.select_related("campaign").get(pk=key))
@@ -37,8 +37,8 @@ class Command(BaseCommand):
 
     @transaction.atomic
     def _judge(self, run: Run) -> None:
-        run.within.all().delete()
-        Within.objects.bulk_create(stability.judge(run))
+        run.step_stabilities.all().delete()
+        StepStability.objects.bulk_create(stability.judge(run))
         transactions = dict(run.measurements.filter(name=TRANSACTIONS).values_list("step", "value"))
         run.measurements.filter(name__in=PER_TRANSACTION).delete()
         run.step_means.all().delete()

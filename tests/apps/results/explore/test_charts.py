@@ -15,7 +15,7 @@ from apps.results.answers.table import CampaignTable, LevelRow, Mode, Point
 from apps.results.charts import shades
 from apps.results.charts.boxes import Box, box_of
 from apps.results.charts.themes import LOGARITHMIC, origin_note
-from apps.results.models import Within
+from apps.results.models import StepStability
 from apps.results.runs.latencies import Statement
 from apps.results.runs.time_axis import Axis, Step
 from apps.results.store.samples import Column
@@ -151,9 +151,9 @@ def test_a_logarithmic_axis_has_whole_labels() -> None:
 
 def test_warm_up_and_stalls_are_shaded_in_the_time_of_their_step() -> None:
     axis = Axis((Step("load", "prepare", 0.0, 50.0), Step("oltp", "measure", 60.0, 180.0)))
-    row = Within(step="oltp", data={"warm_up_s": 20.0, "stalls": [[40.0, 43.0]]})
+    row = StepStability(step="oltp", data={"warm_up_s": 20.0, "stalls": [[40.0, 43.0]]})
 
-    drawn = shades.within_run([row, Within(step="elsewhere", data={"warm_up_s": 5.0})], axis, charts.LIGHT)
+    drawn = shades.within_run([row, StepStability(step="elsewhere", data={"warm_up_s": 5.0})], axis, charts.LIGHT)
 
     assert [(each["x0"], each["x1"]) for each in drawn["shapes"]] == [(60.0, 80.0), (100.0, 103.0)]
     assert [each["text"] for each in drawn["annotations"]] == ["warm-up", "stall"]

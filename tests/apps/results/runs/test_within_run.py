@@ -14,7 +14,7 @@ from django.utils.html import escape
 
 from apps.accounts.models import User
 from apps.campaigns.models import Artefact, Campaign, Run
-from apps.results.models import Mark, Measurement, Within
+from apps.results.models import Mark, Measurement, StepStability
 from apps.results.runs import stability
 from apps.results.store import fold
 from apps.results.store.ingest import SERVER_LOG
@@ -48,12 +48,12 @@ def checkpoints(run: Run, *spans: tuple[float, float | None]) -> None:
         Mark.objects.create(run=run, step="measure", kind="checkpoint", t=t, until=until, label="time", data={})
 
 
-def judged(run: Run) -> Within:
+def judged(run: Run) -> StepStability:
     (row,) = stability.judge(run)
     return row
 
 
-def sentences_of(row: Within, topic: str) -> list[str]:
+def sentences_of(row: StepStability, topic: str) -> list[str]:
     return [finding.sentence for finding in stability.findings([row], []) if finding.topic == topic]
 
 
@@ -180,7 +180,7 @@ def test_skipped_transactions_put_p99_beyond_the_limit(run: Run) -> None:
 
 def test_page_and_api_of_a_run_say_the_same(client: Client, run: Run, admin: User) -> None:
     sampled(run, [*WARMING, *STEADY])
-    Within.objects.bulk_create(stability.judge(run))
+    StepStability.objects.bulk_create(stability.judge(run))
     client.force_login(admin)
 
     rows = browser(admin).get(f"/api/v1/runs/{run.pk}/observed/").json()["within"]
@@ -194,9 +194,9 @@ def test_runs_that_were_read_before_are_judged_once(run: Run) -> None:
     sampled(run, STEADY)
 
     call_command("judge_runs", stdout=io.StringIO())
-    first = Within.objects.get(run=run)
+    first = StepStability.objects.get(run=run)
     call_command("judge_runs", stdout=io.StringIO())
 
-    assert Within.objects.get(run=run).pk == first.pk
+    assert StepStability.objects.get(run=run).pk == first.pk
     call_command("judge_runs", "--all", stdout=io.StringIO())
-    assert Within.objects.get(run=run).data == first.data
+    assert StepStability.objects.get(run=run).data == first.data

@@ -14,7 +14,7 @@ from django.utils import timezone
 from apps.accounts.models import AuditEntry, Role
 from apps.campaigns.models import Run
 from apps.results.exchange import exports
-from apps.results.models import Block, Measurement, Series, Within
+from apps.results.models import Block, Measurement, Series, StepStability
 from apps.results.store import codec, fold, retention
 from tests.rows import populate
 
@@ -61,7 +61,7 @@ def test_measurements_judgements_and_the_table_of_runs_stay(old: Run) -> None:
     def remaining() -> Any:
         campaign = exports.campaigns().get(pk=old.campaign_id)
         rows = [sorted(model.objects.values_list()) for model in (Measurement,)]
-        return rows, Within.objects.count(), "".join(exports.runs_csv(campaign))
+        return rows, StepStability.objects.count(), "".join(exports.runs_csv(campaign))
 
     before = remaining()
 

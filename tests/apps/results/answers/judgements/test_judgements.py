@@ -20,7 +20,7 @@ from apps.campaigns.models import Campaign, DataUse, Run
 from apps.campaigns.twins import services as twins
 from apps.results.answers.judgements import judgements
 from apps.results.answers.sentences import Judgement
-from apps.results.models import Measurement, Within
+from apps.results.models import Measurement, StepStability
 from apps.results.queries import campaign_table
 from tests.rows.factories import browser, make_campaign, make_workload
 
@@ -366,7 +366,7 @@ def test_a_campaign_that_was_cancelled_during_its_last_runs_names_no_other_runs(
 def test_runs_with_warm_up_or_stall_findings_are_counted(admin: User) -> None:
     campaign = measured({"A": A, "C": C}, admin)
     for run in campaign.runs.all():
-        Within.objects.create(
+        StepStability.objects.create(
             run=run, step="measure", steady=run.position not in (3, 8), data={}, stalled_s=run.position == 4
         )
 
