@@ -36,10 +36,10 @@ def prepare(name: str, password: str = "") -> None:
             raise PlanError("name", f"{name!r} is the owner, which migrates", hint="such as proving_app")
         role = sql.Identifier(name)
         cursor.execute(f"SELECT {IS_PLAIN} FROM pg_roles WHERE rolname = %s", [name])  # noqa: S608 - a constant
-        found = cursor.fetchone()
+        role_row = cursor.fetchone()
         # An owner that is no superuser may create a plain role, but may not repeat NOSUPERUSER for an existing one.
-        if found != (True,):
-            verb = "ALTER" if found else "CREATE"
+        if role_row != (True,):
+            verb = "ALTER" if role_row else "CREATE"
             cursor.execute(sql.SQL("{} ROLE {} {}").format(sql.SQL(verb), role, sql.SQL(PLAIN)))
         if password:
             cursor.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(role, sql.Literal(_hashed(name, password))))

@@ -120,11 +120,11 @@ def labels_of(campaign: Campaign, runs: Iterable[Run]) -> list[str]:
     there are, for not all need to have been run."""
     if campaign.kind != Campaign.Kind.IMPORTED:
         return [text_of(cell) for cell in plan.cells_of(Arrangement.of(campaign))]
-    places = {
+    level_positions = {
         factor["name"]: {level["label"]: place for place, level in enumerate(factor["levels"])}
         for factor in campaign.factors
     }
-    positions = {run.label: [places[name][run.cell[name]] for name in places] for run in runs}
+    positions = {run.label: [level_positions[name][run.cell[name]] for name in level_positions] for run in runs}
     return sorted(positions, key=lambda label: positions[label])
 
 

@@ -38,7 +38,7 @@ def described(sql: Any) -> tuple[str, SpanKind, dict[str, str]]:
     out."""
     text = sql if isinstance(sql, str) else ""
     operation, table = OPERATION.match(text), TABLE.search(text)
-    name = " ".join(found[1] for found in (operation, table) if found) or "statement"
+    name = " ".join(match[1] for match in (operation, table) if match) or "statement"
     attributes = {"db.system.name": "postgresql", "db.query.text": text[:LONGEST]}
     return name, SpanKind.CLIENT, attributes if text else {"db.system.name": "postgresql"}
 

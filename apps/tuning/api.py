@@ -102,7 +102,9 @@ class EffectSerializer(serializers.Serializer[Any]):
     level = serializers.CharField(source="setting.level", help_text="required level of the agent: user or root")
     risk = serializers.CharField(source="setting.risk")
     wanted = serializers.JSONField()
-    found = serializers.JSONField(allow_null=True, help_text="the current value on the host, if it was queried")
+    found = serializers.JSONField(
+        source="current", allow_null=True, help_text="the current value on the host, if it was queried"
+    )
     items = ItemSerializer(many=True)
     refusals = RefusalSerializer(many=True)
 

@@ -65,7 +65,7 @@ class Effect:
     plan: Plan
     items: list[Item]
     refusals: list[Refusal]
-    found: Any = None  # the setting's own discover, if the host was queried
+    current: Any = None  # the setting's own discover, if the host was queried
 
 
 @dataclass(frozen=True)

@@ -91,8 +91,8 @@ def crossed(
     every = list(product(*levels.values()))
     if sum(len(own) > 1 for own in levels.values()) < 2 or sorted(map(tuple, cells.values())) != sorted(every):
         raise PlanError("design", "not every combination of levels was run", hint="interactions need a full factorial")
-    places = [{label: place for place, label in enumerate(own)} for own in levels.values()]
-    at = {level: tuple(place[label] for place, label in zip(places, cells[level], strict=True)) for level in cells}
+    positions = [{label: place for place, label in enumerate(own)} for own in levels.values()]
+    at = {level: tuple(place[label] for place, label in zip(positions, cells[level], strict=True)) for level in cells}
     blocks = {block: place for place, block in enumerate(sorted({row.block for row in rows}))}
     table = np.full((len(blocks), *map(len, levels.values())), np.nan)
     for row, value in zip(rows, logs([row.value for row in rows]), strict=True):

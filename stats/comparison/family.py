@@ -60,8 +60,8 @@ def _spreads(df: float) -> tuple[Floats, Floats]:
     """Weights, and estimates of a standard deviation of 1 with this `df`, at the nodes of Gauss and Legendre."""
     from scipy import special
 
-    places, weights = np.polynomial.legendre.leggauss(_SPREADS)
-    probabilities = (places + 1) / 2
+    nodes, weights = np.polynomial.legendre.leggauss(_SPREADS)
+    probabilities = (nodes + 1) / 2
     return weights / 2, np.sqrt(special.chdtri(df, 1 - probabilities) / df)
 
 

@@ -243,13 +243,13 @@ def shared_starts(names: Sequence[str], starts: Starts) -> list[list[int]]:
     """How boots, clusters and starts group the levels: the number of the group of each level, for each grouping that
     puts some levels together and others not. Empty if runs are independent within blocks."""
     paths = [tuple(starts.get(name, ())) for name in names]
-    found: list[list[int]] = []
+    groupings: list[list[int]] = []
     for depth in range(1, max(map(len, paths)) + 1):
         known = {path: number for number, path in enumerate(dict.fromkeys(path[:depth] for path in paths))}
         groups = [known[path[:depth]] for path in paths]
-        if 1 < len(known) < len(names) and groups not in found:
-            found.append(groups)
-    return found
+        if 1 < len(known) < len(names) and groups not in groupings:
+            groupings.append(groups)
+    return groupings
 
 
 def _of_starts(rows: Sequence[Observation], names: Sequence[str], shared: list[list[int]]) -> dict[str, Estimate]:

@@ -36,13 +36,13 @@ def heavy_tails(samples: Sequence[Floats], *, share_baseline: bool) -> bool:
 
 
 def _spaced(samples: Sequence[Floats], most: int) -> list[Floats]:
-    places = np.unique(np.linspace(0, len(samples) - 1, min(most, len(samples))).round().astype(int))
-    return [samples[place] for place in places]
+    positions = np.unique(np.linspace(0, len(samples) - 1, min(most, len(samples))).round().astype(int))
+    return [samples[place] for place in positions]
 
 
 def _thinned(sample: Floats, most: int) -> Floats:
-    places = np.unique(np.linspace(0, len(sample) - 1, min(most, len(sample))).round().astype(int))
-    thinned: Floats = sample[places]
+    positions = np.unique(np.linspace(0, len(sample) - 1, min(most, len(sample))).round().astype(int))
+    thinned: Floats = sample[positions]
     return thinned
 
 

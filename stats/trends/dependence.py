@@ -22,7 +22,7 @@ AUTOCORRELATIONS: Floats = np.concatenate([np.linspace(-0.4, 0.8, 24, endpoint=F
 
 @dataclass(frozen=True)
 class Averaged:
-    """A mixture of t distributions: places, scales and weights (which add up to 1), one `df`."""
+    """A mixture of t distributions: locations, scales and weights (which add up to 1), one `df`."""
 
     estimates: Floats
     errors: Floats
@@ -86,11 +86,11 @@ def autocorrelated_effect(values: Floats, x: Floats) -> Averaged | None:
     return averaged(log_likelihood, effect, errors, n - 2, np.gradient(AUTOCORRELATIONS))
 
 
-def autocorrelation_beside(values: Floats, places: Sequence[int]) -> tuple[Floats, float]:
-    """How likely each of AUTOCORRELATIONS is beside changes of the mean at these places, and what these explain: twice
-    the largest log likelihood less 2 log n for each (Schwarz's criterion, a place and a size of each change)."""
+def autocorrelation_beside(values: Floats, positions: Sequence[int]) -> tuple[Floats, float]:
+    """How likely each of AUTOCORRELATIONS is beside changes of the mean at these positions, and what these explain:
+    twice the largest log likelihood less 2 log n for each (Schwarz's criterion, a place and a size of each change)."""
     n = len(values)
-    steps = [np.ones(n), *((np.arange(n) >= place).astype(np.float64) for place in places)]
+    steps = [np.ones(n), *((np.arange(n) >= place).astype(np.float64) for place in positions)]
     y = values - values.mean()
     of_steps = np.array([[_form(one, other) for other in steps] for one in steps]).transpose(2, 0, 1)
     of_y = np.array([_form(one, y) for one in steps]).T
@@ -101,7 +101,7 @@ def autocorrelation_beside(values: Floats, places: Sequence[int]) -> tuple[Float
     df = n - len(steps)
     restricted = (whitening - np.linalg.slogdet(of_steps)[1] - df * np.log(left)) / 2
     weights = np.exp(restricted - restricted.max()) * np.gradient(AUTOCORRELATIONS)
-    explained = float((whitening - n * np.log(left)).max()) - 2 * len(places) * math.log(n)
+    explained = float((whitening - n * np.log(left)).max()) - 2 * len(positions) * math.log(n)
     return weights / weights.sum(), explained
 
 

@@ -110,25 +110,25 @@ def change_points(values: Sequence[float], environments: Sequence[str], delta: f
     """E-divisive (Matteson and James 2014) within each stretch, p < .01 and by `delta` or more; and the changes from
     one stretch to the next, of any size."""
     y, parts = logs(values), stretches(environments)
-    places: dict[int, tuple[float | None, str]] = {}
+    positions: dict[int, tuple[float | None, str]] = {}
     for part in parts:
-        places |= {at: (p, "") for at, p in _divided(y, max(part.start, part.stop - MOST_POINTS), part.stop)}
+        positions |= {at: (p, "") for at, p in _divided(y, max(part.start, part.stop - MOST_POINTS), part.stop)}
     for before, after in pairwise(parts):
-        places[after.start] = (None, f"{environments[after.start]} instead of {environments[before.start]}")
-    changes = _changes(y, places)
+        positions[after.start] = (None, f"{environments[after.start]} instead of {environments[before.start]}")
+    changes = _changes(y, positions)
     while small := [one for one in changes if not one.why and abs(one.change_percent) < 100 * delta]:
-        del places[min(small, key=lambda one: abs(one.change_percent)).at]
-        changes = _changes(y, places)
+        del positions[min(small, key=lambda one: abs(one.change_percent)).at]
+        changes = _changes(y, positions)
     return changes
 
 
-def _changes(y: Floats, places: Mapping[int, tuple[float | None, str]]) -> list[Change]:
+def _changes(y: Floats, positions: Mapping[int, tuple[float | None, str]]) -> list[Change]:
     """Each with the medians of what lies between it and its neighbours."""
-    ends = [0, *sorted(places), len(y)]
+    ends = [0, *sorted(positions), len(y)]
     changes = []
     for begin, at, end in zip(ends, ends[1:], ends[2:], strict=False):
         before, after = float(np.median(y[begin:at])), float(np.median(y[at:end]))
-        p, why = places[at]
+        p, why = positions[at]
         changes.append(Change(at, math.exp(before), math.exp(after), ratio_percent(after - before), p, why))
     return changes
 
@@ -170,8 +170,8 @@ def _simulated_p(part: Floats, at: int, most: float) -> float:
     from scipy import signal
 
     rng = np.random.default_rng(_SEED)
-    places, weights = _beside(part, at)
-    ends = [0, *places, len(part)]
+    positions, weights = _beside(part, at)
+    ends = [0, *positions, len(part)]
     left = np.concatenate([part[one:other] - part[one:other].mean() for one, other in pairwise(ends)])
     exceeded = 0
     for tried, phi in enumerate(rng.choice(AUTOCORRELATIONS, size=SIMULATIONS, p=weights), 1):
@@ -193,6 +193,6 @@ def _beside(part: Floats, at: int) -> tuple[list[int], Floats]:
         if end - begin >= 2 * LEAST_STRETCH
     ]
     choices = [[at], *(sorted([at, *one]) for one in further), sorted([at, *chain(*further)])]
-    fits = [(places, *autocorrelation_beside(part, places)) for places in choices]
-    places, weights, _ = max(fits, key=lambda fit: fit[2])
-    return places, weights
+    fits = [(positions, *autocorrelation_beside(part, positions)) for positions in choices]
+    positions, weights, _ = max(fits, key=lambda fit: fit[2])
+    return positions, weights

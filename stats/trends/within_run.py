@@ -25,7 +25,7 @@ STALL_BELOW = 0.1
 # Means of this number of samples follow the model of autocorrelation where single ones carry noise of their own; short
 # runs have too few means for that.
 FEWEST_MEANS, MOST_MEANS = 30, 600
-# The end of a warm-up is searched for, so chance has several places to imitate it: 5 % in all, by simulation.
+# The end of a warm-up is searched for, so chance has several positions to imitate it: 5 % in all, by simulation.
 ALPHA_OF_SEARCH = 0.0125
 
 
@@ -110,10 +110,10 @@ def warm_up(values: Samples, *, configured: int = 0, masked: Flags | None = None
 def _is_warming(samples: Floats, masked: np.ndarray, detected: int, steady: bool) -> bool:
     starts, means = _batches(samples, masked, _batch_size(len(samples)))
     values = np.asarray(means)
-    places = [sum(start < detected for start in starts)]
+    positions = [sum(start < detected for start in starts)]
     if not steady:
-        places.append(3 * len(values) // 4)  # it may have settled after half of the run
-    shifts = [autocorrelated_shift(values, before) for before in places]
+        positions.append(3 * len(values) // 4)  # it may have settled after half of the run
+    shifts = [autocorrelated_shift(values, before) for before in positions]
     if any(shift is None or shift.p < ALPHA_OF_SEARCH for shift in shifts):
         return True
     if steady:

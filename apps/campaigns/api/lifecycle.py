@@ -37,7 +37,7 @@ class CheckSerializer(serializers.Serializer[Any]):
     check = serializers.CharField()
     ok = serializers.BooleanField(help_text="false if it prevents the start")
     status = serializers.CharField(help_text="ok, doubtful (a warning only) or failed")
-    found = serializers.CharField(allow_blank=True)
+    found = serializers.CharField(source="actual", allow_blank=True)
     wanted = serializers.CharField(allow_blank=True)
     hint = serializers.CharField(allow_blank=True)
     field = serializers.CharField(

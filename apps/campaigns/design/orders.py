@@ -127,7 +127,7 @@ def square(count: int, repetitions: int, order: str, seed: int) -> list[list[int
 
 
 def _rank(cell: Cell, ranks: Sequence[tuple[str, Mapping[str, float]]]) -> tuple[float, ...]:
-    return tuple(places[cell[name].label] if name in cell else float("-inf") for name, places in ranks)
+    return tuple(positions[cell[name].label] if name in cell else float("-inf") for name, positions in ranks)
 
 
 def _ranks(factor: Factor) -> dict[str, float]:

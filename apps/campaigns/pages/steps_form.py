@@ -116,11 +116,11 @@ class WorkloadForm(OfTeam):
         """Add the error to its field, which it names as options.scale, steps.idx1.scale or steps.0.name."""
         root, _, rest = error.subject.partition(".")
         name, _, option = rest.partition(".")
-        places = {self.cleaned_data.get(f"steps.{place}.name"): place for place in range(len(self.kinds))}
+        positions = {self.cleaned_data.get(f"steps.{place}.name"): place for place in range(len(self.kinds))}
         if root == "options":
             error.subject = f"steps.0.options.{rest}"
-        elif root == "steps" and name in places:
-            error.subject = f"steps.{places[name]}.options.{option}"
+        elif root == "steps" and name in positions:
+            error.subject = f"steps.{positions[name]}.options.{option}"
         blame(self, error)
 
     def complain(self, complaints: Iterable[Complaint]) -> None:

@@ -121,8 +121,8 @@ class PaletteViewSet(viewsets.ViewSet):
         responses=PlaceSerializer(many=True),
     )
     def retrieve(self, request: Request) -> Response:
-        places = palette.find(request.query_params.get("q", ""), user_of(request))
-        return Response(PlaceSerializer(places, many=True).data)
+        matches = palette.find(request.query_params.get("q", ""), user_of(request))
+        return Response(PlaceSerializer(matches, many=True).data)
 
 
 class FeedViewSet(viewsets.ViewSet):

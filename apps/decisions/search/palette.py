@@ -91,8 +91,8 @@ def find(text: str, user: User) -> list[Place]:
     pages = list(_pages(typed, user))
     if not typed:
         return pages
-    places = [*pages, *_runs(typed), *_objects(typed), *_settings(typed)]
-    best = sorted(places, key=lambda place: _rank(place.title, typed))[: MOST - 1]
+    matches = [*pages, *_runs(typed), *_objects(typed), *_settings(typed)]
+    best = sorted(matches, key=lambda place: _rank(place.title, typed))[: MOST - 1]
     return [
         *best,
         Place("search", f"Search everything for “{typed}”", f"{reverse('search')}?{urlencode({'q': typed})}"),

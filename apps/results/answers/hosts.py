@@ -62,23 +62,25 @@ def _level(label: str, ok: int, compared: Mapping[str, stats.Comparison]) -> Hos
     return HostLevel(label, ok, comparison.ratio_percent, low, high, comparison.verdict, comparison.preliminary)
 
 
-def disagreement(answers: Sequence[HostAnswer]) -> str:
+def disagreement(host_answers: Sequence[HostAnswer]) -> str:
     """Return a sentence if intervals of one level on two hosts do not overlap, else ""."""
-    for one, other in combinations(answers, 2):
+    for one, other in combinations(host_answers, 2):
         theirs = {level.label: level for level in other.levels}
         for level in one.levels:
             against = theirs.get(level.label)
             if against and _apart(level, against):
-                return _disagreement(level, one.name, against, other.name, answers)
+                return _disagreement(level, one.name, against, other.name, host_answers)
     return ""
 
 
-def _disagreement(level: HostLevel, name: str, against: HostLevel, other: str, answers: Sequence[HostAnswer]) -> str:
+def _disagreement(
+    level: HostLevel, name: str, against: HostLevel, other: str, host_answers: Sequence[HostAnswer]
+) -> str:
     sizes = (
         f"{level.label} gives {percent(level.relative_percent or 0.0)} on {name} and "
         f"{percent(against.relative_percent or 0.0)} on {other} (95 % CIs do not overlap)"
     )
-    every = [own for answer in answers for own in answer.levels if own.label == level.label]
+    every = [own for answer in host_answers for own in answer.levels if own.label == level.label]
     verdicts = {own.verdict.removeprefix("direction_") for own in every}
     if len(verdicts) == 1 and verdicts <= {"better", "worse"}:
         return f"The size differs between hosts: {sizes}. It is {verdicts.pop()} on all {len(every)} hosts."

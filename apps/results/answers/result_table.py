@@ -71,7 +71,9 @@ def result_table(
     best = headline(levels, chosen.better)
     sequential = None if best and best.failures else analysed_pair(comparing, newest)
     analysis_sentence = sequential["sentence"] if sequential else ""
-    answers = [comparing.on_host(key, name, of_host.get(name, [])) for key, name in hosts.items() if len(hosts) > 1]
+    host_answers = [
+        comparing.on_host(key, name, of_host.get(name, [])) for key, name in hosts.items() if len(hosts) > 1
+    ]
     return CampaignTable(
         metric=comparing.metric.name,
         unit=chosen.unit,
@@ -85,8 +87,8 @@ def result_table(
         method=_method(level_table, list(of_host.values()), comparing.identical_hosts, levels) if level_table else "",
         drift=_order_trend(observations, campaign.delta) if len(hosts) == 1 else None,
         interim_analysis=newest.as_dict() if newest else None,
-        hosts=answers,
-        disagreement=disagreement(answers),
+        hosts=host_answers,
+        disagreement=disagreement(host_answers),
         noise_floor_percent=_noise_floor(level_table, compared, comparing.starts),
         identical_hosts=comparing.identical_hosts,
         unplanned_analysis=comparing.unplanned,

@@ -108,14 +108,14 @@ def _x_axis(explored: Explored) -> Figure:
     return {"tickvals": list(range(len(explored.xs))), "ticktext": explored.xs, "range": [-0.6, len(explored.xs) - 0.4]}
 
 
-def _apart(labels: Sequence[str], places: Sequence[float]) -> list[str]:
+def _apart(labels: Sequence[str], positions: Sequence[float]) -> list[str]:
     """Return labels without those that would overlap. Every point still shows its own in its hover text."""
-    last, least = math.inf, (max(places) - min(places)) / 24
-    texts = dict.fromkeys(places, "")
-    for place in sorted(places, reverse=True):
+    last, least = math.inf, (max(positions) - min(positions)) / 24
+    texts = dict.fromkeys(positions, "")
+    for place in sorted(positions, reverse=True):
         if last - place >= least:
-            texts[place], last = labels[list(places).index(place)], place
-    return [texts[place] for place in places]
+            texts[place], last = labels[list(positions).index(place)], place
+    return [texts[place] for place in positions]
 
 
 def _y_axis(explored: Explored, first: bool) -> Figure:

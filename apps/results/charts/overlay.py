@@ -27,9 +27,9 @@ def overlay_chart(sides: Sequence[Side], axis: Axis, theme: Theme, width: int = 
     figure = run_chart(order, columns, [], axis, theme, width)
     for trace in figure["data"]:
         letter, _, name = trace["name"].partition(" ")
-        places = [place for place, side in enumerate(sides) if side.letter == letter]
-        if name and places and not trace.get("stackgroup"):
-            _mark(trace, places[0], _rank(name, columns), theme)
+        positions = [place for place, side in enumerate(sides) if side.letter == letter]
+        if name and positions and not trace.get("stackgroup"):
+            _mark(trace, positions[0], _rank(name, columns), theme)
     return figure
 
 

@@ -26,13 +26,13 @@ HINT = "apps/results/pages/plotly_bundle.py must be changed for this version of 
 
 @dataclass
 class Bundle:
-    """The text before the first module, the modules, and the text that runs the last one. `places` has the place of
+    """The text before the first module, the modules, and the text that runs the last one. `positions` has the place of
     each name in `modules`: a piece of text may hold one CommonJS module and the ES modules that follow it."""
 
     head: str
     modules: list[str]
     tail: str
-    places: dict[str, int]
+    positions: dict[str, int]
 
 
 def reduce_bundle(source: str, traces: Sequence[str]) -> str:
@@ -41,7 +41,7 @@ def reduce_bundle(source: str, traces: Sequence[str]) -> str:
     FormatError, if esbuild or Plotly have changed how the bundle is built.
     """
     bundle = _parse(source)
-    entry = bundle.places[_one(ENTRY, bundle.tail, "call of the last module")[1]]
+    entry = bundle.positions[_one(ENTRY, bundle.tail, "call of the last module")[1]]
     registered = _one(REGISTER, bundle.modules[entry], "list of registered traces")[1]
     remaining = [call for call in registered.split(",") if _trace_type(bundle, call.removesuffix("()")) in traces]
     bundle.modules[entry] = bundle.modules[entry].replace(registered, ",".join(remaining))
@@ -60,8 +60,8 @@ def _parse(source: str) -> Bundle:
     end = _one(ENTRY, source, "call of the last module").start()
     modules = [source[start:stop] for start, stop in zip(starts, [*starts[1:], end], strict=True)]
     names = re.compile(rf"(?<![\w$.])([\w$]+)=(?:{commonjs}|{es_modules})\(")
-    places = {name: place for place, module in enumerate(modules) for name in names.findall(module)}
-    return Bundle(source[: starts[0]], modules, source[end:], places)
+    positions = {name: place for place, module in enumerate(modules) for name in names.findall(module)}
+    return Bundle(source[: starts[0]], modules, source[end:], positions)
 
 
 def _one(pattern: re.Pattern[str], text: str, name: str) -> re.Match[str]:
@@ -73,8 +73,8 @@ def _one(pattern: re.Pattern[str], text: str, name: str) -> re.Match[str]:
 
 def _trace_type(bundle: Bundle, name: str) -> str:
     """Return the type of trace that a module draws, which may only pass on another one; "" for other modules."""
-    while name in bundle.places:
-        module = bundle.modules[bundle.places[name]]
+    while name in bundle.positions:
+        module = bundle.modules[bundle.positions[name]]
         if match := TRACE.search(module):
             return match[1]
         passed_on = ALIAS.search(module)
@@ -93,5 +93,5 @@ def _reachable(bundle: Bundle, entry: int) -> set[int]:
 
 def _called(bundle: Bundle, place: int) -> Iterator[int]:
     for name in CALL.findall(bundle.modules[place]):
-        if name in bundle.places:
-            yield bundle.places[name]
+        if name in bundle.positions:
+            yield bundle.positions[name]

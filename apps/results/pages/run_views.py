@@ -93,8 +93,8 @@ def _panels(request: HttpRequest, run: Run, as_table: bool) -> dict[str, Any]:
 
 def _in_order(run: Run, steps: list[time_axis.Step]) -> list[Mark]:
     """Return the marks of all steps, in order."""
-    places = {step.name: place for place, step in enumerate(steps)}
-    return sorted(run.marks.all(), key=lambda mark: (places.get(mark.step, len(places)), mark.t))
+    positions = {step.name: place for place, step in enumerate(steps)}
+    return sorted(run.marks.all(), key=lambda mark: (positions.get(mark.step, len(positions)), mark.t))
 
 
 def _axis(request: HttpRequest, steps: list[time_axis.Step]) -> time_axis.Axis:

@@ -36,8 +36,8 @@ def extremes(values: Floats, most: int) -> NDArray[np.intp]:
     lowest = np.where(missing, np.inf, stretches).argmin(axis=1) + begins
     highest = np.where(missing, -np.inf, stretches).argmax(axis=1) + begins
     gaps = (missing.argmax(axis=1) + begins)[missing.any(axis=1)]
-    places = np.unique(np.concatenate([lowest, highest, gaps, [0, len(values) - 1]]))
-    return places[places < len(values)]
+    positions = np.unique(np.concatenate([lowest, highest, gaps, [0, len(values) - 1]]))
+    return positions[positions < len(values)]
 
 
 def peaks(values: Floats, most: int) -> Floats:

@@ -39,18 +39,18 @@ class Column:
 
 def run_columns(run: Run, panels: Collection[Panel], axis: Axis) -> list[Column]:
     """Return the lines of these panels, panel by panel, with the steps of the run one after another."""
-    places = {panel.key: place for place, panel in enumerate(panels)}
+    positions = {panel.key: place for place, panel in enumerate(panels)}
     lines: dict[tuple[str, str], list[tuple[Floats, Floats]]] = {}
-    tables = _tables(run, {panel.source for panel in panels}, nodes.needed(places), axis)
+    tables = _tables(run, {panel.source for panel in panels}, nodes.needed(positions), axis)
     parts = means_of(run, panels, axis)
     tables |= {key: nodes.with_nodes(tables[key], parts[key[0]]) for key in tables if key[1] == nodes.SOURCE and parts}
     for (step, source), table in tables.items():
         t = table["t"] + axis.offsets()[step]
         for name, values in table.items():
-            if _shown(source, name, places):
+            if _shown(source, name, positions):
                 lines.setdefault((source, name), []).append((t, values))
     columns = [_column(source, name, parts) for (source, name), parts in lines.items()]
-    return sorted(columns, key=lambda column: places[column.panel.key])
+    return sorted(columns, key=lambda column: positions[column.panel.key])
 
 
 def means_of(run: Run, panels: Iterable[Panel], axis: Axis) -> dict[str, nodes.Parts]:
@@ -123,7 +123,7 @@ def _stored(run: Run, sources: Collection[str], keys: Collection[str], axis: Axi
     }
     blocks: dict[int, list[Block]] = {series.pk: [] for series in listed}
     shown_columns = sorted({name for each in names.values() for name in each})
-    for block in Block.objects.filter(_within(listed, axis), columns__overlap=shown_columns).order_by(
+    for block in Block.objects.filter(_in_window(listed, axis), columns__overlap=shown_columns).order_by(
         "series", "first"
     ):
         blocks[block.series_id].append(block)
@@ -134,7 +134,7 @@ def _stored(run: Run, sources: Collection[str], keys: Collection[str], axis: Axi
     }
 
 
-def _within(listed: list[Series], axis: Axis) -> Q:
+def _in_window(listed: list[Series], axis: Axis) -> Q:
     if axis.begin is None and axis.end is None:
         return Q(series__in=listed)
     parts, offsets = Q(pk=None), axis.offsets()

@@ -27,7 +27,7 @@ def test_a_dry_run_may_read_current_values_from_the_host(host: Host, admin: User
     items = {item.key: item for item in preview.run.items}
     assert items[THP].present == current(System(), THP)
     affinity = next(effect for effect in preview.run.effects if effect.setting.name == "cpu_affinity")
-    assert affinity.found["server"]
+    assert affinity.current["server"]
     assert Path(THP).read_text() == before
 
 

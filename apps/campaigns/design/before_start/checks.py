@@ -57,7 +57,7 @@ def refuse(checks: Sequence[Check]) -> None:
     for check in checks:
         if not check.ok:
             expected = f"; needs {check.wanted}" if check.wanted else ""
-            raise PlanError(check.field or check.check, f"{check.host}: {check.found}{expected}", hint=check.hint)
+            raise PlanError(check.field or check.check, f"{check.host}: {check.actual}{expected}", hint=check.hint)
 
 
 def specs_on(campaign: Campaign, preview: Preview, host: Host) -> list[Spec]:

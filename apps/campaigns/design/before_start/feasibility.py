@@ -35,7 +35,7 @@ class Check:
     host: str
     check: str
     status: str
-    found: str
+    actual: str
     wanted: str = ""
     hint: str = ""
     field: str = ""

@@ -38,8 +38,8 @@ def test_a_host_that_has_it_all_passes(admin: User) -> None:
         ("host", "facts", "space for data", "memory", "connections", "tools", "PostgreSQL and ports", "privileges"),
         "ok",
     )
-    assert rows["tools"].found == "pgbench 17.6"
-    assert rows["space for data"].found == "2,002.7 GiB free for /srv/pg/clusters"
+    assert rows["tools"].actual == "pgbench 17.6"
+    assert rows["space for data"].actual == "2,002.7 GiB free for /srv/pg/clusters"
 
 
 @pytest.mark.parametrize(("free_kb", "status"), [(1_000, "failed"), (20_000, "doubtful"), (2_000_000, "ok")])
@@ -82,8 +82,8 @@ def test_memory_is_that_of_the_control_group_where_it_is_limited(admin: User) ->
 
     rows = checks_of(sized(admin, settings, facts))
 
-    assert (rows["memory"].status, rows["memory"].found) == ("failed", "8.0 GiB of memory")
-    assert (rows["memory of queries"].status, rows["memory of queries"].found) == ("doubtful", "8.0 GiB of memory")
+    assert (rows["memory"].status, rows["memory"].actual) == ("failed", "8.0 GiB of memory")
+    assert (rows["memory of queries"].status, rows["memory of queries"].actual) == ("doubtful", "8.0 GiB of memory")
 
 
 def sized(admin: User, settings: dict[str, Any], facts: dict[str, Any] | None = None, **options: Any) -> Campaign:
@@ -121,7 +121,7 @@ def test_a_pool_of_huge_pages_has_to_fit_into_memory(
 def test_a_pool_that_does_not_fit_is_shown_with_the_memory_of_the_host_and_the_largest_pool(admin: User) -> None:
     row = checks_of(sized(admin, {"huge_pages": {"use": "on", "pool": 10_000_000}}))["huge pages"]
 
-    assert (row.found, row.hint) == ("62.8 GiB of memory", "at most 28,916 pages of 2MB fit")
+    assert (row.actual, row.hint) == ("62.8 GiB of memory", "at most 28,916 pages of 2MB fit")
     assert row.wanted == "10,000,000 pages of 2MB, 19,531.2 GiB"
 
 
@@ -231,7 +231,7 @@ def test_a_planning_error_is_listed_under_the_name_of_its_check(admin: User) -> 
 
     row = validity.checks(campaign)[-1]
 
-    assert (row.status, row.ok) == ("failed", False) and "pgbench" in row.found
+    assert (row.status, row.ok) == ("failed", False) and "pgbench" in row.actual
 
 
 def test_page_and_api_show_them_before_the_start(admin: User, client: Client) -> None:

@@ -138,7 +138,7 @@ def test_the_checks_count_the_changes_by_hand(shop: Host, admin: User) -> None:
 
     [row] = [each for each in checks.rows(campaign, preview(campaign)) if each.check == "changes by hand"]
 
-    assert (row.status, row.found) == (checks.DOUBTFUL, "up to 2, of shared_buffers")
+    assert (row.status, row.actual) == (checks.DOUBTFUL, "up to 2, of shared_buffers")
 
 
 def test_a_server_that_the_host_does_not_have_is_refused(shop: Host) -> None:
