@@ -26,7 +26,7 @@ from stats.comparison.pairs import (
     rank_estimate,
     t_estimate,
 )
-from stats.comparison.spreads import Family, Spreads, family, family_of_starts, levels_apart, starts_vary
+from stats.comparison.spreads import Family, Spreads, family, family_of_starts, levels_apart, starts_alike
 from stats.comparison.tails import heavy_tails
 from stats.model import (
     NO_SPREAD,
@@ -253,10 +253,11 @@ def shared_starts(names: Sequence[str], starts: Starts) -> list[list[int]]:
 
 
 def _of_starts(rows: Sequence[Observation], names: Sequence[str], shared: list[list[int]]) -> dict[str, Estimate]:
-    """Every level against the first, where some of them share a start. With gaps in blocks, starts within boots, or
-    runs that do not vary, each difference has its own variance, from the blocks of both."""
+    """Every level against the first, where some of them share a start. With gaps in blocks, starts within boots, runs
+    that do not vary, or levels with different variances, each difference has its own variance, from the blocks of
+    both."""
     cells = _cell_means(rows, names) if complete_blocks(rows) and len(shared) == 1 else None
-    if cells is not None and starts_vary(cells, shared[0]):
+    if cells is not None and starts_alike(cells, shared[0]):
         of_all = family_of_starts(cells, shared[0])
         runs = len(rows) / len(names)
         return _contrasts(

@@ -19,6 +19,8 @@ from stats.model import NO_SPREAD, Floats
 # of the others the noisiest is asked for. Chosen by simulation (tests/truth): more costs power where spreads are alike.
 P_BASELINE, P_OTHERS = 0.05, 0.03
 _CAMPAIGNS, _SEED = 8000, 20130901
+# The same for all runs of a start beside those of the others.
+P_STARTS = 0.02
 # The most random numbers of a simulation.
 _MOST_NUMBERS = 4_000_000
 
@@ -224,10 +226,42 @@ def family_of_starts(logs: Floats, starts: Sequence[int]) -> Family:
     return _family(_start_contrasts(logs[None], own), _start_contrasts(same, own))
 
 
-def starts_vary(logs: Floats, starts: Sequence[int]) -> bool:
-    """Return whether runs within a start vary, and means of starts do; else their t has no distribution."""
+def starts_alike(logs: Floats, starts: Sequence[int]) -> bool:
+    """Return whether `family_of_starts` fits: runs within a start vary, means of starts do (else their t has no
+    distribution), and no level or start varies more than the others (else no pooled variance fits)."""
     variances = _components(logs[None], starts)[:2]
-    return all(float(variance[0]) >= NO_SPREAD**2 for variance in variances)
+    vary = all(float(variance[0]) >= NO_SPREAD**2 for variance in variances)
+    return vary and not _spreads_differ(logs, starts)
+
+
+def _spreads_differ(logs: Floats, starts: Sequence[int]) -> bool:
+    """Return whether the runs of a level, or of a start, vary more within starts than all others. A level that is alone
+    in its start has no variation within it."""
+    blocks, levels = logs.shape
+    own, sizes = list(starts), np.bincount(starts)
+    member = np.equal.outer(np.asarray(own), np.arange(len(sizes))).astype(np.float64)
+    left = _residuals(logs[None])[0]
+    squares = ((left - (left @ (member / sizes))[:, own]) ** 2).sum(axis=0)
+    alone, shared = sizes[own], sizes > 1
+    compared = alone > 1
+    # A level against the mean of the others in its start, which leaves these and all other starts to compare it with.
+    of_level = squares[compared] * alone[compared] / (alone[compared] - 1)
+    of_start, df = (squares @ member)[shared], (blocks - 1) * (levels - len(sizes))
+    level_p = _larger(of_level, np.full(len(of_level), blocks - 1), float(squares.sum()), df)
+    start_p = _larger(of_start, (blocks - 1) * (sizes[shared] - 1), float(squares.sum()), df)
+    limits = np.full(len(level_p), P_OTHERS / max(1, len(level_p)))
+    limits[0] = P_BASELINE if compared[0] else limits[0]
+    return bool((level_p < limits).any() or (start_p < P_STARTS / len(start_p)).any())
+
+
+def _larger(part: Floats, part_df: Floats, total: float, df: int) -> Floats:
+    """One-sided p of the F test of a part of a sum of squares against the rest; 1 if there is no rest."""
+    from scipy import special
+
+    rest, rest_df = total - part, df - part_df
+    usable = (rest_df > 0) & (rest > NO_SPREAD**2)
+    ratio = (part / part_df) / (np.where(usable, rest, 1.0) / np.maximum(rest_df, 1))
+    return np.where(usable, special.fdtrc(part_df, np.maximum(rest_df, 1), ratio), 1.0)
 
 
 def _inner(starts: Sequence[int]) -> float:

@@ -100,3 +100,20 @@ def test_the_best_of_all_is_compared_by_own_differences() -> None:
     pair = pair_of_all(rows(), LEVELS[0], LEVELS[3], TPS, 0.02, STARTS)
 
     assert pair.method == "paired t on logs, within blocks, Bonferroni for 6"
+
+
+@pytest.mark.parametrize("noisy", [[0], [1], [5], [4, 5, 6, 7]])
+def test_levels_with_unlike_variances_use_own_differences(noisy: list[int]) -> None:
+    rng = np.random.default_rng(5)
+    values = rng.normal(0, 0.02, (8, 2)).repeat(4, axis=1) + rng.normal(0, 0.005, (8, 8))
+    values[:, noisy] += rng.normal(0, 0.03, (8, len(noisy)))
+    names = [f"a{place // 4} b{place % 4}" for place in range(8)]
+    every = [
+        Observation(name, block, math.exp(y), 0)
+        for block, own in enumerate(values)
+        for name, y in zip(names, own, strict=True)
+    ]
+
+    compared = against_baseline(every, names[0], TPS, 0.02, {name: (0, 0, int(name[1])) for name in names})
+
+    assert {one.method for one in compared} == {"paired t on logs, within blocks, Bonferroni for 7"}

@@ -53,10 +53,36 @@ def _levels(a: int, b: int, blocks: int, start_sd: float = START_SD, live_effect
     return Scenario(name, trial, campaigns=600, quick=10)
 
 
+def _unlike(a: int, b: int, blocks: int, place: int, times: float, what: str) -> Scenario:
+    """Every level against the first, without differences; the level at `place` is so many times as noisy."""
+    levels = [f"r{i}, l{j}" for i in range(a) for j in range(b)]
+    start = np.repeat(np.arange(a), b)
+    shared = {level: (0, 0, int(i)) for level, i in zip(levels, start, strict=True)}
+    sds = np.full(a * b, SD)
+    sds[place] *= times
+
+    def trial(rng: np.random.Generator) -> Trial:
+        y = rng.normal(0, 0.03, (blocks, 1)) + rng.normal(0, START_SD, (blocks, a))[:, start]
+        y = y + rng.normal(0, 1, (blocks, a * b)) * sds
+        rows = [
+            Observation(level, block, math.exp(y[block, each]), 0)
+            for block in range(blocks)
+            for each, level in enumerate(levels)
+        ]
+        return judged(against_baseline(rows, levels[0], TPS, DELTA, shared), dict.fromkeys(levels, 0.0))
+
+    name = f"fewest restarts, start sd 2 %, {a} x {b}, {blocks} blocks, {what} {times:g} times as noisy"
+    return Scenario(name, trial, campaigns=1000, quick=10)
+
+
 SCENARIOS = [
     *(_starts(blocks) for blocks in (3, 5, 10)),
     *(_levels(2, 4, blocks) for blocks in (3, 5, 10)),
     _levels(4, 2, 5),
     _levels(2, 4, 5, start_sd=0.0),
     _levels(2, 4, 5, live_effect=0.02),
+    _unlike(2, 4, 5, 0, 4, "baseline"),
+    _unlike(2, 4, 5, 7, 4, "a level of another start"),
+    _unlike(2, 4, 10, 1, 3, "a level of the same start"),
+    _unlike(2, 2, 8, 3, 8, "a level of another start"),
 ]

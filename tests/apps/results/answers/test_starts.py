@@ -28,7 +28,7 @@ VALUES = {
     "1GB, off": (10000, 10020, 9990, 10010, 9980),
     "1GB, on": (10010, 10000, 10000, 10020, 9990),
     "2GB, off": tuple(round(9990 * shift) for shift in SHIFTS),
-    "2GB, on": tuple(round(9950 * shift) for shift in SHIFTS),
+    "2GB, on": tuple(round(9950 * shift) + noise for shift, noise in zip(SHIFTS, (10, -15, 5, 0, -10), strict=True)),
 }
 
 
