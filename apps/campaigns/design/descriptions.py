@@ -133,20 +133,20 @@ def _threats_of_order(campaign: Campaign, factors: Sequence[Factor], combination
     if campaign.order == order.ABBA:
         yield "ABBA cancels a steady drift. A sudden drift, or one that repeats in each block, looks like an effect."
     if campaign.order == order.FEWEST_RESTARTS:
-        yield _together(factors, combinations)
+        yield _together(campaign, factors, combinations)
     fixed = and_of([factor.name for factor in factors if factor.order])
     if fixed:
         yield f"In each block, {fixed} changes in one direction: {DRIFT} looks like its effect."
 
 
-def _together(factors: Sequence[Factor], combinations: Sequence[Cell]) -> str:
+def _together(campaign: Campaign, factors: Sequence[Factor], combinations: Sequence[Cell]) -> str:
     names = and_of([factor.name for factor in orders.costly(factors)])
     if orders.groups(combinations) in (1, len(combinations)):
         return "No combinations share a start of PostgreSQL, so the order is that of randomised blocks."
-    return (
-        f"Runs with the same {names} are grouped, which saves restarts: {DRIFT} affects whole groups. CIs between "
-        "starts are wider, because they include the variation between starts."
-    )
+    grouped = f"Runs with the same {names} are grouped: {DRIFT} affects whole groups."
+    if not orders.share_starts(combinations, campaign.target, campaign.reboot):
+        return f"{grouped} Each run starts PostgreSQL, so the order saves no restarts of it."
+    return f"{grouped} CIs between starts of PostgreSQL are wider, because they include the variation between starts."
 
 
 def _threats_of_design(campaign: Campaign, factors: Sequence[Factor]) -> Iterator[str]:

@@ -20,6 +20,7 @@ FIXED_ORDER = (
 )
 ORDERS = ("randomised", "as_given", "descending", "abba", "fewest_restarts")
 HOST, CLUSTER, SERVER = "host", "cluster", "server"
+NOTHING = canonical({})
 
 
 def not_included(order: str, factors: Sequence[Mapping[str, Any]]) -> str:
@@ -68,14 +69,31 @@ def _nested(kind: tuple[bytes, ...]) -> list[tuple[bytes, ...]]:
     return [kind[:depth] for depth in range(1, len(kind) + 1)]
 
 
-def starts(cells: Sequence[Cell]) -> dict[str, list[int]]:
+def starts(cells: Sequence[Cell], target: Mapping[str, Any], reboot: str = "never") -> dict[str, list[int]]:
     """Return label -> numbers of the boot, the cluster and the start of the server that its runs share with those of
-    other cells in a block, in the order fewest_restarts."""
-    kinds = {text_of(cell): _nested(_kind(cell)) for cell in cells}
+    other cells in a block, in the order fewest_restarts. {} if every run starts its own server.
+
+    `target`, `reboot`: as a campaign stores them. A remote server keeps running between runs. An existing cluster does
+    so between runs that need no restart. A private cluster is started by each run."""
+    if "remote" in target:
+        return _numbered({text_of(cell): _nested(_kind(cell)) for cell in cells})
+    if "data_dir" not in target or reboot == "each_run":
+        return {}
+    own = {text_of(cell): _kind(cell)[-1] for cell in cells}
+    return _numbered({label: [(changes, label if changes != NOTHING else "")] for label, changes in own.items()})
+
+
+def _numbered(paths: Mapping[str, Sequence[Any]]) -> dict[str, list[int]]:
     known = {
-        shared: number for number, shared in enumerate(dict.fromkeys(path for own in kinds.values() for path in own))
+        shared: number for number, shared in enumerate(dict.fromkeys(each for own in paths.values() for each in own))
     }
-    return {label: [known[shared] for shared in nested] for label, nested in kinds.items()}
+    return {label: [known[shared] for shared in own] for label, own in paths.items()}
+
+
+def share_starts(cells: Sequence[Cell], target: Mapping[str, Any], reboot: str) -> bool:
+    """Return whether runs of some cells, but not of all, share a start of the server in each block."""
+    paths = {tuple(path) for path in starts(cells, target, reboot).values()}
+    return 1 < len(paths) < len(cells)
 
 
 def groups(cells: Sequence[Cell]) -> int:

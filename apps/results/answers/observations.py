@@ -56,11 +56,12 @@ def joint_observations(runs: Sequence[MeasuredRun], *, identical: bool) -> list[
 
 def starts_of(campaign: Campaign) -> dict[str, list[int]]:
     """Return label -> the starts of the server that its runs share with other levels in a block; {} if the order does
-    not share them."""
+    not group levels, or if each run starts its own server."""
     if campaign.order != Campaign.Order.FEWEST_RESTARTS:
         return {}
     listed = factors.read(campaign.factors)
-    return orders.starts(cells.cells(listed, campaign.design, campaign.cells, campaign.sample, campaign.seed))
+    every = cells.cells(listed, campaign.design, campaign.cells, campaign.sample, campaign.seed)
+    return orders.starts(every, campaign.target, campaign.reboot)
 
 
 def _block_numbers(blocks: Iterable[tuple[int | str, int, int]]) -> dict[tuple[int | str, int, int], int]:

@@ -9,6 +9,7 @@ from apps.campaigns.design import factors, orders
 from apps.campaigns.design.factors import text_of
 from apps.campaigns.models import Campaign
 from apps.results.answers.judgements.judged_campaign import JudgedCampaign
+from apps.results.answers.observations import starts_of
 from apps.results.answers.sentences import Judgement
 from common.errors import PlanError
 from common.verdicts import Tone, verdict
@@ -46,7 +47,7 @@ def _crossed(judged: JudgedCampaign) -> stats.Crossed:
 
 def _plots(campaign: Campaign) -> frozenset[str]:
     """Return the factors that need a new cluster or server start, if runs share a start."""
-    if campaign.order != "fewest_restarts":
+    if not starts_of(campaign):
         return frozenset()
     return frozenset(factor.name for factor in orders.costly(factors.read(campaign.factors)))
 

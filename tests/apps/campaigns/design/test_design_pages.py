@@ -167,7 +167,7 @@ def test_the_preview_shows_the_design_its_threats_and_the_steps(client: Client, 
     shown = client.post(reverse("campaign_preview"), typed | rows | {"order": "fewest_restarts"}).content.decode()
 
     assert "24 runs" in shown and "estimate:" in shown
-    assert "Runs with the same huge pages, size and pool are grouped, which saves restarts" in shown
+    assert "Runs with the same huge pages, size and pool are grouped: drift" in shown
     assert shown.index("cool-down") < shown.index("warm-up <") < shown.index("checkpoint <")
 
 
@@ -289,13 +289,22 @@ def test_an_order_that_saves_no_restart_says_so(db: None, path: str) -> None:
     assert "the order is that of randomised blocks" in descriptions.threats(campaign)[0]
 
 
-def test_an_order_that_saves_restarts_says_that_intervals_include_the_variation_between_starts(db: None) -> None:
+@pytest.mark.parametrize(
+    ("target", "ending"),
+    [
+        ({"remote": "managed"}, "wider, because they include the variation between starts."),
+        ({}, "Each run starts PostgreSQL, so the order saves no restarts of it."),
+    ],
+)
+def test_an_order_that_groups_runs_says_whether_they_share_a_start(
+    db: None, target: dict[str, str], ending: str
+) -> None:
     memory = [{"label": size, "set": {"settings.postgresql.shared_buffers": size}} for size in ("1GB", "2GB")]
     clients = [{"label": str(n), "set": {"workload.clients": n}} for n in (1, 2)]
     factors = [{"name": "memory", "levels": memory}, {"name": "clients", "levels": clients}]
-    campaign = Campaign(factors=factors, order="fewest_restarts", seed=1)
+    campaign = Campaign(factors=factors, order="fewest_restarts", seed=1, target=target)
 
     (threat,) = descriptions.threats(campaign)
 
     assert "affects whole groups" in threat
-    assert threat.endswith("CIs between starts are wider, because they include the variation between starts.")
+    assert threat.endswith(ending)

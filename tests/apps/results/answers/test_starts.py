@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -32,10 +33,20 @@ VALUES = {
 }
 
 
-def made(admin: User, order: str) -> Campaign:
+REMOTE = {"remote": "managed"}
+
+
+def made(admin: User, order: str, target: dict[str, str] = REMOTE, **fields: Any) -> Campaign:
     memory = factor("shared_buffers", "1GB", "2GB", path="settings.postgresql.shared_buffers")
     compression = factor("wal_compression", "off", "on", path="settings.postgresql.wal_compression")
-    return measured(VALUES, admin, memory, compression, order=order)
+    return on(target, measured(VALUES, admin, memory, compression, order=order), **fields)
+
+
+def on(target: dict[str, str], campaign: Campaign, **fields: Any) -> Campaign:
+    """The campaign as if it had measured this PostgreSQL."""
+    Campaign.objects.filter(pk=campaign.pk).update(target=target, **fields)
+    campaign.refresh_from_db()
+    return campaign
 
 
 def test_levels_of_another_start_have_wider_intervals(admin: User) -> None:
@@ -52,6 +63,34 @@ def test_other_orders_share_no_starts(admin: User) -> None:
     campaign = made(admin, "randomised")
 
     assert starts_of(campaign) == {} and campaign_table(campaign).levels[1].method != METHOD
+
+
+def test_runs_of_a_private_cluster_share_no_starts(admin: User) -> None:
+    campaign = made(admin, "fewest_restarts", target={})
+
+    assert starts_of(campaign) == {}
+    assert {level.method for level in campaign_table(campaign).levels[1:]} == {"Dunnett on logs, within blocks"}
+
+
+def test_levels_of_an_existing_cluster_share_a_start_only_if_they_need_no_restart() -> None:
+    memory = {"default": {}, "2GB": {"settings.postgresql.shared_buffers": "2GB"}}
+    live = {"off": {}, "on": {"settings.postgresql.wal_compression": "on"}}
+    cells = [{"memory": Level(a, memory[a]), "wal": Level(b, live[b])} for a in memory for b in live]
+
+    starts = orders.starts(cells, {"data_dir": "/srv/pg"})
+
+    assert starts["default, off"] == starts["default, on"]
+    assert len({tuple(path) for path in starts.values()}) == 3
+
+
+def test_runs_that_restart_the_host_share_no_start_of_an_existing_cluster(admin: User) -> None:
+    existing = {"data_dir": "/srv/pg"}
+
+    never, each_run = (
+        starts_of(made(admin, "fewest_restarts", existing, reboot=name)) for name in ("never", "each_run")
+    )
+
+    assert never and not each_run
 
 
 def test_compare_has_the_intervals_of_the_table(admin: User) -> None:
@@ -121,7 +160,7 @@ def test_levels_that_share_a_start_have_the_intervals_of_the_table_in_the_explor
     ]
     levels = [{"label": label, "set": changes} for label, changes in zip("abcd", settings, strict=True)]
     values = dict(zip("abcd", VALUES.values(), strict=True))
-    campaign = measured(values, admin, {"name": "mode", "levels": levels}, order="fewest_restarts")
+    campaign = on(REMOTE, measured(values, admin, {"name": "mode", "levels": levels}, order="fewest_restarts"))
 
     for level in campaign_table(campaign).levels[1:]:
         assert level.method == METHOD
@@ -148,7 +187,7 @@ def test_starts_are_within_clusters_and_boots() -> None:
         for live in ("x", "y")
     ]
 
-    starts = orders.starts(cells)
+    starts = orders.starts(cells, REMOTE)
 
     assert starts["a, 1GB, x"] == starts["a, 1GB, y"] and starts["a, 1GB, x"] != starts["a, 2GB, x"]
     assert starts["a, 1GB, x"][:2] == starts["a, 2GB, x"][:2]
