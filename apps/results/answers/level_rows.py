@@ -119,6 +119,7 @@ def _row(
     proofs = [run.proof for run in runs if run.outcome == Run.Outcome.OK and run.proof]
     low, high = spread.interval if spread and spread.interval else (None, None)
     relative_low, relative_high = compared.interval if compared and compared.interval else (None, None)
+    failed_at_first, ended_at_first = at_first(Counter(run.outcome for run in runs if run.retry_of_id is None))
     return LevelRow(
         label=label,
         name=readable.get(label, label),
@@ -141,7 +142,17 @@ def _row(
         proof_lines=list(dict.fromkeys(line for proof in proofs for line in proof["lines"])),
         ok=len(points),
         quartiles=np.quantile([point.value for point in points], QUARTILES).tolist() if points else [],
+        ended_at_first=ended_at_first,
+        failed_at_first=failed_at_first,
     )
+
+
+def at_first(outcomes: Mapping[str, int]) -> tuple[int, int]:
+    """Return how many planned runs failed, and how many ended, from the outcomes of their first attempts. Attempts that
+    were cancelled are neither."""
+    ended = {outcome: count for outcome, count in outcomes.items() if outcome not in ("", Run.Outcome.CANCELLED)}
+    total = sum(ended.values())
+    return total - ended.get(Run.Outcome.OK, 0), total
 
 
 def _never_began(run: Run) -> bool:
@@ -230,29 +241,22 @@ def _downgraded(level: LevelRow, failures: str, what: str, baseline: str, compar
 
 
 def with_failed_runs(rows: list[LevelRow], comparing: Comparing) -> list[LevelRow]:
-    """Add a sentence to the levels whose runs fail clearly more often than the baseline's. A better one has that in its
-    verdict."""
-    base = next((_ended(row) for row in rows if row.label == comparing.baseline), (0, 0))
-    baseline = _baseline_name(rows, comparing)
-    return [
-        row if row.label == comparing.baseline else _failing_runs(row, base, len(rows) - 1, baseline, comparing)
-        for row in rows
-    ]
+    """Add a sentence to the levels whose planned runs failed clearly more often than the baseline's. A better one has
+    that in its verdict. Retries do not count: whether they were made depends on the outcome."""
+    base = next((row for row in rows if row.label == comparing.baseline), None)
+    name = _baseline_name(rows, comparing)
+    if base is None:
+        return rows
+    return [row if row is base else _failing_runs(row, base, len(rows) - 1, name, comparing) for row in rows]
 
 
-def _ended(level: LevelRow) -> tuple[int, int]:
-    """How many runs failed, and how many ended; cancelled runs are neither."""
-    ended = {outcome: count for outcome, count in level.outcomes.items() if outcome not in ("", Run.Outcome.CANCELLED)}
-    total = sum(ended.values())
-    return total - ended.get(Run.Outcome.OK, 0), total
-
-
-def _failing_runs(level: LevelRow, base: tuple[int, int], of: int, baseline: str, comparing: Comparing) -> LevelRow:
-    failed, total = _ended(level)
-    if not failed or not stats.runs_fail_more((failed, total), base, of):
+def _failing_runs(level: LevelRow, base: LevelRow, of: int, baseline: str, comparing: Comparing) -> LevelRow:
+    own, others = ((row.failed_at_first, row.ended_at_first) for row in (level, base))
+    if not own[0] or not stats.runs_fail_more(own, others, of):
         return level
     failures = (
-        f"{failed} of {counted(total, 'run')} of {level.name} failed, against {base[0]} of {base[1]} at {baseline}."
+        f"{own[0]} of {counted(own[1], 'planned run')} of {level.name} failed at first, "
+        f"against {others[0]} of {others[1]} at {baseline}."
     )
     return _downgraded(level, failures, "runs", baseline, comparing)
 

@@ -37,7 +37,8 @@ class LevelRow:
 
     Percentages are relative to the baseline; None where the data carry no such figure.
 
-    A retried run counts once in `planned`, with each of its outcomes. `ok`: how many runs have the metric; `quartiles`:
+    A retried run counts once in `planned`, with each of its outcomes; `ended_at_first` and `failed_at_first` count the
+    first outcome of each planned run, without cancelled ones. `ok`: how many runs have the metric; `quartiles`:
     their minimum, quartiles and maximum, if there are any. `zeros`: ok runs left out because their figure is 0,
     which has no ratio. `failed_percent`: transactions that failed, the mean of the runs; `failures`: sentences where
     failed transactions or runs are clearly more than at the baseline. `cpu`: a sentence where the verdict is
@@ -71,6 +72,8 @@ class LevelRow:
     zeros: int = 0
     cpu: str = ""
     modes: list[Mode] = field(default_factory=list)
+    ended_at_first: int = 0
+    failed_at_first: int = 0
 
     @property
     def not_ok(self) -> int:

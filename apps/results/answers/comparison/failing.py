@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from django.db.models import Count
@@ -12,7 +12,7 @@ import stats
 from apps.campaigns.models import Campaign
 from apps.results.answers.comparison.differences import campaigns_in
 from apps.results.answers.comparison.sides import Arm
-from apps.results.answers.level_rows import FAILURES, Comparing, with_failed_runs, with_failures
+from apps.results.answers.level_rows import FAILURES, Comparing, at_first, with_failed_runs, with_failures
 from apps.results.answers.table import LevelRow, Point
 from apps.results.models import Measurement
 
@@ -37,24 +37,27 @@ def failing(arms: Sequence[Arm], kind: Measurement, delta: float) -> list[str]:
 
 
 def _rows(campaign: Campaign, arms: Sequence[Arm]) -> list[LevelRow]:
-    """Return a row for each side, in order, with the outcomes of all its runs."""
+    """Return a row for each side, in order, with the first outcomes of all its planned runs."""
     names = [factor["name"] for factor in campaign.factors]
     outcomes: dict[str, Counter[str]] = {}
-    counts = campaign.runs.order_by().values_list("cell", "outcome").annotate(count=Count("pk"))
-    for cell, outcome, count in counts:
+    planned = campaign.runs.filter(retry_of=None).order_by()
+    for cell, outcome, count in planned.values_list("cell", "outcome").annotate(count=Count("pk")):
         label = ", ".join(cell[name] for name in names if name in cell)
         outcomes.setdefault(label, Counter())[outcome] += count
-    labels = [arm.key.split(":", 2)[2] for arm in arms]
-    return [
-        LevelRow(
-            label=label,
-            name=arm.title,
-            points=[Point(run.pk, run.block, run.position, value) for run, value in arm.measured],
-            planned=0,
-            outcomes=dict(outcomes.get(label, {})),
-        )
-        for label, arm in zip(labels, arms, strict=True)
-    ]
+    return [_row(arm, outcomes.get(arm.key.split(":", 2)[2], {})) for arm in arms]
+
+
+def _row(arm: Arm, outcomes: Mapping[str, int]) -> LevelRow:
+    failed, ended = at_first(outcomes)
+    return LevelRow(
+        label=arm.key.split(":", 2)[2],
+        name=arm.title,
+        points=[Point(run.pk, run.block, run.position, value) for run, value in arm.measured],
+        planned=0,
+        outcomes={},
+        ended_at_first=ended,
+        failed_at_first=failed,
+    )
 
 
 def _counts(arms: Sequence[Arm], step: str) -> dict[str, dict[UUID, float]]:

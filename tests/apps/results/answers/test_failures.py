@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -104,10 +105,43 @@ def test_a_faster_level_whose_runs_fail_is_not_plainly_better(admin: User) -> No
 
     level = table.levels[1]
     assert level.verdict == "better_failing"
-    assert level.failures == "5 of 10 runs of on failed, against 0 of 10 at off."
+    assert level.failures == "5 of 10 planned runs of on failed at first, against 0 of 10 at off."
     assert level.sentence.startswith("on is better than off, but more of its runs failed: tps +20")
     assert of("failures", judgements(campaign))[0].sentence == level.failures
     assert all(row.same for row in replay.replay(queries.evidence(campaign)))
+
+
+def retry(campaign: Campaign, label: str, outcome: str, tps: float = 0.0) -> None:
+    """Retry each failed run of the level that was not retried yet; all retries have this outcome."""
+    first = campaign.runs.count()
+    failed = [run for run in campaign.runs.filter(outcome=Run.Outcome.FAILED, retries=None) if run.label == label]
+    for place, run in enumerate(failed):
+        earlier, run.pk = run.pk, None
+        run.id, run.retry_of_id, run.position, run.outcome = uuid4(), earlier, first + place, outcome
+        run.save(force_insert=True)
+        if outcome == Run.Outcome.OK:
+            Measurement.objects.create(run=run, step="measure", name="tps", value=tps, unit="tps", better="higher")
+
+
+def test_retries_that_fail_again_do_not_count_as_further_failures(admin: User) -> None:
+    campaign = measured({"off": (*OFF, *OFF), "on": (*ON, *ON[:2])}, admin)
+    for _ in range(3):
+        retry(campaign, "on", Run.Outcome.FAILED)
+
+    level = queries.campaign_table(campaign).levels[1]
+
+    assert (level.verdict, level.failures) == ("better", "")  # 3 of 10 against 0 of 10
+
+
+def test_retries_that_succeed_do_not_undo_failures(admin: User) -> None:
+    campaign = measured({"off": (*OFF, *OFF), "on": ON}, admin)
+    retry(campaign, "on", Run.Outcome.OK, tps=1200.0)
+
+    level = queries.campaign_table(campaign).levels[1]
+    (warning,) = compare([f"level:{campaign.pk}:{label}" for label in ("off", "on")]).warnings
+
+    assert level.verdict == "better_failing"
+    assert level.failures == warning == "5 of 10 planned runs of on failed at first, against 0 of 10 at off."
 
 
 def test_a_preliminary_verdict_with_failed_runs_stays_preliminary(admin: User) -> None:
@@ -137,7 +171,7 @@ def test_a_level_of_which_all_runs_failed_has_a_finding(admin: User) -> None:
 
     (finding,) = of("failures", judgements(campaign))
 
-    assert finding.sentence == "10 of 10 runs of on failed, against 0 of 10 at off."
+    assert finding.sentence == "10 of 10 planned runs of on failed at first, against 0 of 10 at off."
     assert finding.figures["level"] == "on"
 
 
@@ -150,7 +184,7 @@ def test_compare_warns_of_the_level_that_fails_more_often(admin: User, labels: t
 
     assert warning == (
         "28.6 % of the transactions of on failed, against 0 % at off. Its tps counts only those that succeeded. "
-        "5 of 10 runs of on failed, against 0 of 10 at off."
+        "5 of 10 planned runs of on failed at first, against 0 of 10 at off."
     )
 
 
