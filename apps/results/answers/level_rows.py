@@ -227,9 +227,11 @@ def _failing(level: LevelRow, own: list[float], base: list[float], baseline: str
 
 
 def _downgraded(level: LevelRow, failures: str, what: str, baseline: str, comparing: Comparing) -> LevelRow:
-    """The row with a sentence on its failed transactions or runs, which is part of its verdict if it is better."""
-    every = f"{level.failures} {failures}".strip()
-    if not verdict(level.verdict).is_better:
+    """The row with a sentence on its failed transactions or runs, which is part of its verdict if it is better and the
+    campaign has ended: the tests of failures hold for one reading."""
+    is_running = comparing.unplanned == interim_analyses.RUNNING
+    every = f"{level.failures or ('Preliminary:' if is_running else '')} {failures}".strip()
+    if is_running or not verdict(level.verdict).is_better:
         return replace(level, failures=every)
     prefix = "Preliminary: " if level.preliminary else ""
     likely = "" if verdict(level.verdict).is_certain else "likely "

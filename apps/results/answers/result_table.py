@@ -12,7 +12,7 @@ from apps.campaigns.design import orders, steps
 from apps.campaigns.design.factors import varied_names
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers import interim_analyses
-from apps.results.answers.headline import headline, missing
+from apps.results.answers.headline import BETTER_FAILING, headline, missing
 from apps.results.answers.hosts import disagreement
 from apps.results.answers.level_rows import (
     Comparing,
@@ -69,7 +69,7 @@ def result_table(
     modes = stats.two_modes(observations)
     levels = with_modes(levels, observations, modes) if modes else levels
     best = headline(levels, chosen.better)
-    sequential = None if best and best.failures else analysed_pair(comparing, newest)
+    sequential = None if best and best.verdict == BETTER_FAILING else analysed_pair(comparing, newest)
     analysis_sentence = sequential["sentence"] if sequential else ""
     host_answers = [
         comparing.on_host(key, name, of_host.get(name, [])) for key, name in hosts.items() if len(hosts) > 1

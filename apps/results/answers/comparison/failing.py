@@ -10,6 +10,7 @@ from django.db.models import Count
 
 import stats
 from apps.campaigns.models import Campaign
+from apps.results.answers import interim_analyses
 from apps.results.answers.comparison.differences import campaigns_in
 from apps.results.answers.comparison.sides import Arm
 from apps.results.answers.level_rows import FAILURES, Comparing, at_first, with_failed_runs, with_failures
@@ -24,11 +25,12 @@ def failing(arms: Sequence[Arm], kind: Measurement, delta: float) -> list[str]:
     if len(campaigns) > 1 or not kind.better or any(arm.kind != "level" for arm in arms):
         return []
     [campaign] = campaigns.values()
+    unplanned = interim_analyses.RUNNING if interim_analyses.is_running(campaign) else ""
     rows, values = _rows(campaign, arms), _counts(arms, kind.step)
     metric = stats.Metric(kind.name, kind.unit, kind.better)  # type: ignore[arg-type]  # the model's own words
 
     def against(baseline: str) -> list[LevelRow]:
-        comparing = Comparing(baseline, metric, delta, "", identical_hosts=False)
+        comparing = Comparing(baseline, metric, delta, unplanned, identical_hosts=False)
         return with_failed_runs(with_failures(rows, comparing, values), comparing)
 
     first, *others = rows

@@ -111,6 +111,23 @@ def test_a_faster_level_whose_runs_fail_is_not_plainly_better(admin: User) -> No
     assert all(row.same for row in replay.replay(queries.evidence(campaign)))
 
 
+def test_failures_change_no_verdict_while_the_campaign_runs(admin: User) -> None:
+    campaign = measured({"off": (*OFF, *OFF), "on": ON}, admin)
+    with_failures(campaign, "on", [40_000] * 5 + [0] * 5)
+    Campaign.objects.filter(pk=campaign.pk).update(state=Campaign.State.RUNNING)
+    campaign.refresh_from_db()
+
+    level = queries.campaign_table(campaign).levels[1]
+    warnings = compare([f"level:{campaign.pk}:{label}" for label in ("off", "on")]).warnings
+
+    assert level.verdict == "better"
+    assert level.failures in warnings
+    assert level.failures.startswith(
+        "Preliminary: 28.6 % of the transactions of on failed, against 0 % at off. Its tps"
+    )
+    assert level.failures.endswith(". 5 of 10 planned runs of on failed at first, against 0 of 10 at off.")
+
+
 def retry(campaign: Campaign, label: str, outcome: str, tps: float = 0.0) -> None:
     """Retry each failed run of the level that was not retried yet; all retries have this outcome."""
     first = campaign.runs.count()
