@@ -45,7 +45,6 @@ from common.errors import PlanError
 from common.wording import ci_of_mean, counted
 
 ENOUGH = 50  # runs from which the duration of one is estimated
-FEW = 300  # runs whose figures are read by their keys
 
 
 @dataclass(frozen=True)
@@ -231,9 +230,7 @@ def _measured(arms: Sequence[Arm], step: str, name: str) -> tuple[Measurement, l
     known = Measurement.objects.filter(step=step, name=name).order_by()
     filled = []
     for arm in arms:
-        of_runs = known.filter(run__in=arm.chosen.order_by().values("pk"))
-        if len(arm.runs) <= FEW:  # the subquery reads all runs of a campaign to find one of its levels
-            of_runs = known.filter(run__in=[run.pk for run in arm.runs])
+        of_runs = known.filter(run__in=arm.run_keys)
         values = {run: value for run, value in of_runs.values_list("run_id", "value") if math.isfinite(value)}
         measured = [(run, value) for run in arm.runs if (value := values.get(run.pk)) is not None]
         if not measured:

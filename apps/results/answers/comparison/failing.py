@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import or_
 from uuid import UUID
 
-from django.db.models import Count
+from django.db.models import Count, Q
 
 import stats
 from apps.campaigns.models import Campaign
@@ -64,8 +66,8 @@ def _row(arm: Arm, outcomes: Mapping[str, int]) -> LevelRow:
 
 def _counts(arms: Sequence[Arm], step: str) -> dict[str, dict[UUID, float]]:
     """Return transactions that succeeded and failed: name -> run -> count."""
-    runs = [run.pk for arm in arms for run, _ in arm.measured]
-    counts = Measurement.objects.filter(run__in=runs, step=step, name__in=("transactions", *FAILURES)).order_by()
+    of_sides = reduce(or_, (Q(run__in=arm.run_keys) for arm in arms))
+    counts = Measurement.objects.filter(of_sides, step=step, name__in=("transactions", *FAILURES)).order_by()
     values: dict[str, dict[UUID, float]] = {}
     for run, name, value in counts.values_list("run_id", "name", "value"):
         values.setdefault(name, {})[run] = value

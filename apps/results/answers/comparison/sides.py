@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.core.exceptions import ObjectDoesNotExist
@@ -30,6 +30,7 @@ KINDS = {
 LEAST, MOST = 2, 6
 LETTERS = "ABCDEF"  # of the sides, in their order
 MOST_ROWS = 300
+FEW = 300  # runs whose figures are read by their keys
 # As Ran has them; campaigns and hosts are read once for all, and a spec once for all that have the same.
 SHOWN = ("pk", "campaign_id", "host_id", "facts_id", "position", "block", "digest")
 FIRST = 500  # runs of a campaign, among which nearly always is one of each level
@@ -59,6 +60,12 @@ class Arm:
     @property
     def n(self) -> int:
         return len(self.measured)
+
+    @property
+    def run_keys(self) -> Any:
+        """The keys of its runs for a query. A subquery reads all runs of a campaign to find those of one of its levels,
+        so it is used only if they are many."""
+        return [run.pk for run in self.runs] if len(self.runs) <= FEW else self.chosen.order_by().values("pk")
 
     @property
     def values(self) -> list[float]:

@@ -7,7 +7,9 @@ from uuid import uuid4
 
 import numpy as np
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 import stats
@@ -203,6 +205,20 @@ def test_compare_warns_of_the_level_that_fails_more_often(admin: User, labels: t
         "28.6 % of the transactions of on failed, against 0 % at off. Its tps counts only those that succeeded. "
         "5 of 10 planned runs of on failed at first, against 0 of 10 at off."
     )
+
+
+def test_compare_lists_no_keys_of_many_runs_to_find_failures(admin: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign = measured({"off": (*OFF, *OFF), "on": ON}, admin)
+    with_failures(campaign, "on", [40_000] * 5 + [0] * 5)
+    sides = [f"level:{campaign.pk}:{label}" for label in ("off", "on")]
+    few = compare(sides).warnings
+    monkeypatch.setattr("apps.results.answers.comparison.sides.FEW", 0)
+
+    with CaptureQueriesContext(connection) as executed:
+        many = compare(sides).warnings
+
+    (counts,) = [each["sql"] for each in executed if "ignored_errors" in each["sql"]]
+    assert many == few and not any(run.pk.hex in counts for run in campaign.runs.all())
 
 
 def test_cancelled_runs_and_few_failures_keep_the_verdict(admin: User) -> None:

@@ -50,7 +50,7 @@ def test_two_levels_of_a_campaign_are_paired_within_its_blocks(campaign: Campaig
 def test_figures_of_many_runs_are_those_of_few(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
     sides = [level(campaign, "8GB, off"), level(campaign, "8GB, on")]
     few = compare(sides)
-    monkeypatch.setattr("apps.results.answers.comparison.compare.FEW", 0)
+    monkeypatch.setattr("apps.results.answers.comparison.sides.FEW", 0)
 
     many = compare(sides)
 
