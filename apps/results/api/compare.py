@@ -24,7 +24,11 @@ ASKED = [
         description=f"two to {MOST} items, the baseline first: {', '.join(KINDS.values())}",
     ),
     OpenApiParameter("figure", str, description="step.name; default: the metric of the first item's campaign"),
-    OpenApiParameter("delta", str, description="the margin in percent; default: that of the first campaign"),
+    OpenApiParameter(
+        "delta",
+        str,
+        description="the margin in percent; default: that of the first campaign; 5 for a p99 that is not its metric",
+    ),
     OpenApiParameter("what", str, description="levels that all items have run, as named by `whats`"),
 ]
 

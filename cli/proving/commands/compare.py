@@ -26,7 +26,12 @@ def compare(
     ctx: typer.Context,
     sides: Sides,
     delta: Annotated[
-        float | None, typer.Option(min=0.01, max=99, help="Minimum effect in percent. Default: the campaign's.")
+        float | None,
+        typer.Option(
+            min=0.01,
+            max=99,
+            help="Minimum effect in percent. Default: that of the first campaign; 5 for a p99 that is not its metric.",
+        ),
     ] = None,
     figure: Annotated[str, typer.Option(help="STEP.NAME, such as measure.tps. Default: the metric.")] = "",
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 5 if inconclusive or likely worse.")] = False,
