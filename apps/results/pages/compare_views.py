@@ -19,6 +19,7 @@ from apps.results.answers.changes.of_comparison import comparison_changes
 from apps.results.answers.comparison import shared_cells
 from apps.results.answers.comparison.compare import Compared, read
 from apps.results.answers.comparison.sides import KINDS, LETTERS
+from apps.results.answers.interim_analyses import RUNNING
 from apps.results.answers.margins import margin_of
 from apps.results.exchange import exports
 from apps.results.pages.figures import as_json, width_of
@@ -54,6 +55,7 @@ def compare_page(request: HttpRequest) -> HttpResponse:
         **_addresses(compared),
     }
     context |= {"changes": changes, "first": changes.levels[:1], "others": changes.levels[1:]}
+    context |= {"is_running": compared.unplanned_analysis == RUNNING}
     return page(request, "results/compare/page.html", context)
 
 

@@ -234,6 +234,20 @@ def test_a_comparison_of_two_levels_lists_the_same_changes(campaign: Campaign, a
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("state", [Campaign.State.RUNNING, Campaign.State.FINISHED])
+def test_compare_says_that_changes_hold_when_the_campaign_has_ended(
+    campaign: Campaign, admin: User, client: Client, state: str
+) -> None:
+    Campaign.objects.filter(pk=campaign.pk).update(state=state)
+    client.force_login(admin)
+
+    page = client.get(reverse("compare"), {"of": [f"level:{campaign.pk}:{label}" for label in ("on", "off")]})
+
+    said = "This holds when the campaign has ended." in page.content.decode()
+    assert said == (state == Campaign.State.RUNNING)
+
+
+@pytest.mark.django_db
 def test_campaigns_of_two_days_are_not_compared_in_all_figures(campaign: Campaign, admin: User) -> None:
     other = observed(admin, FAST)
 
