@@ -24,7 +24,8 @@ from common.wording import signed
 
 RUNNING = "read while it runs"
 PRELIMINARY = "The campaign has not ended, so its results are preliminary."
-NOT_ENDED = f"{PRELIMINARY} Its 95 % CIs are wider: they hold however often you read them."
+WIDER = "95 % CIs are wider: they hold however often you read them."
+NOT_ENDED = f"{PRELIMINARY} Its {WIDER}"
 
 
 def run_due_analyses() -> None:

@@ -42,7 +42,7 @@ from apps.results.answers.observations import MeasuredRun, joint_observations, s
 from apps.results.models import Measurement
 from apps.results.runs.fidelity import Lowest
 from common.errors import PlanError
-from common.wording import ci_of_mean, counted
+from common.wording import and_of, ci_of_mean, counted
 
 ENOUGH = 50  # runs from which the duration of one is estimated
 
@@ -212,11 +212,16 @@ def adjusted(comparison: stats.Comparison, why: str, days: Days | None) -> stats
 
 
 def _not_ended(arms: Sequence[Arm], days: Days | None) -> list[str]:
-    """A warning if a campaign has not reached its planned end."""
+    """A warning if a campaign has not reached its planned end. It names the running ones of several campaigns."""
     campaigns = differences.campaigns_in(arm.runs for arm in arms).values()
+    running = [str(campaign) for campaign in campaigns if interim_analyses.is_running(campaign)]
+    if not running:
+        return []
     is_adjusted = days is None or days.between is not None
-    warning = interim_analyses.NOT_ENDED if is_adjusted else interim_analyses.PRELIMINARY
-    return [warning] if any(map(interim_analyses.is_running, campaigns)) else []
+    if len(campaigns) == 1:
+        return [interim_analyses.NOT_ENDED if is_adjusted else interim_analyses.PRELIMINARY]
+    have = f"{and_of(running)} {'has' if len(running) == 1 else 'have'} not ended, so the comparison is preliminary."
+    return [f"{have} The {interim_analyses.WIDER}" if is_adjusted else have]
 
 
 def _of_fixed_rate(arms: Sequence[Arm], figure: str) -> list[str]:
