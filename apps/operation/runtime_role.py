@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Container
 from contextlib import suppress
 from pathlib import Path
 
 from django.db import connection, transaction
+from django.db.backends.utils import CursorWrapper
 from psycopg import sql
 
 from common.errors import PlanError
@@ -43,7 +45,7 @@ def prepare(name: str, password: str = "") -> None:
             cursor.execute(sql.SQL("{} ROLE {} {}").format(sql.SQL(verb), role, sql.SQL(PLAIN)))
         if password:
             cursor.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(role, sql.Literal(_hashed(name, password))))
-        for statement in _grants():
+        for statement in _grants(_present(cursor)):
             cursor.execute(sql.SQL(statement).format(role=role))
 
 
@@ -86,9 +88,16 @@ def _create(file: Path, text: str) -> None:
         os.fsync(out.fileno())
 
 
-def _grants() -> list[str]:
+def _present(cursor: CursorWrapper) -> set[str]:
+    """Return the tables that exist: the migrations of an app may have been undone."""
+    cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    return {name for (name,) in cursor.fetchall()}
+
+
+def _grants(present: Container[str]) -> list[str]:
     """Return statements that revoke all rights and grant the present ones, so that rights of older versions end."""
-    limited = [(table, "SELECT, INSERT") for table in APPENDED] + [(table, "SELECT") for table in READ]
+    every = [(table, "SELECT, INSERT") for table in APPENDED] + [(table, "SELECT") for table in READ]
+    limited = [(table, some) for table, some in every if table in present]
     return [
         "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {role}",
         "REVOKE ALL ON ALL SEQUENCES IN SCHEMA public FROM {role}",

@@ -87,6 +87,17 @@ def test_preparing_the_role_again_revokes_added_privileges(admin: User) -> None:
         assert cursor.fetchone() == (False, False)
 
 
+def test_the_role_is_prepared_without_tables_whose_migrations_were_undone(admin: User) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE accounts_auditentry RENAME TO of_no_migration")
+
+    runtime_role.prepare(NAME, "correct horse battery")
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT has_table_privilege(%s, 'accounts_auditseal', 'UPDATE')", [NAME])
+        assert cursor.fetchone() == (False,)
+
+
 def test_an_owner_that_is_no_superuser_can_prepare_the_role_again(admin: User) -> None:
     with connection.cursor() as cursor:
         cursor.execute("CREATE ROLE owner_of_a_test CREATEROLE")
