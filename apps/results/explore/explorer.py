@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -14,7 +13,8 @@ import numpy as np
 import stats
 from apps.campaigns.design import steps
 from apps.campaigns.models import Campaign, Run
-from apps.results.answers.observations import MeasuredRun, observations
+from apps.results.answers.hosts import retries_of
+from apps.results.answers.observations import MeasuredRun, joint_observations, observations
 from apps.results.explore.level_comparisons import Comparing
 from apps.results.models import Measurement
 from common.errors import PlanError
@@ -64,7 +64,8 @@ class View:
 
 @dataclass(frozen=True)
 class ObservedRun:
-    """One ok run: its levels, and the figure, in `unit` or in percent of the baseline."""
+    """One ok run: its levels, and the figure, in `unit` or in percent of the baseline. `retry`: how often it had been
+    run before."""
 
     run: UUID
     host: str
@@ -72,6 +73,7 @@ class ObservedRun:
     position: int
     cell: Mapping[str, str]
     value: float
+    retry: int = 0
 
     def on(self, axis: str) -> str:
         """Return its position on an axis; "" for no axis."""
@@ -231,7 +233,8 @@ def _one_of(field: str, value: str, accepted: Iterable[str]) -> str:
 
 
 def explore(campaign: Campaign, view: View) -> Explored:
-    """Return the content of the chart. Two queries, three with a stopping rule. PlanError if no run has the figure."""
+    """Return the content of the chart. Two queries, one more for a stopping rule and for retried runs. PlanError if no
+    run has the figure."""
     factors = factors_of(campaign)
     step, _, name = view.figure.partition(".")
     kind = Measurement.objects.filter(run__campaign=campaign, step=step, name=name).order_by().first()
@@ -249,9 +252,9 @@ def explore(campaign: Campaign, view: View) -> Explored:
     order = [_order(axis, factors, runs) for axis in shown.axes]
     groups = _grouped(runs, shown, order)
     if shown.shape != "box" or shown.scale == "relative":
-        groups = [
-            group for facet in order[0] for group in _with_means([one for one in groups if one.facet == facet], shown)
-        ]
+        identical = campaign.placement == Campaign.Placement.SPREAD
+        in_facets = [[one for one in groups if one.facet == facet] for facet in order[0]]
+        groups = [group for own in in_facets for group in _with_means(own, shown, identical)]
     if shown.scale == "relative":
         groups = _relative(groups, shown, kind, Comparing.of(campaign))
     over = [factor for factor in factors if factor not in (*shown.axes, *dict(shown.only)) and len(factors[factor]) > 1]
@@ -262,12 +265,16 @@ def explore(campaign: Campaign, view: View) -> Explored:
 
 def _observed_runs(campaign: Campaign, step: str, name: str) -> list[ObservedRun]:
     rows = Measurement.objects.filter(run__campaign=campaign, run__outcome=Run.Outcome.OK, step=step, name=name)
-    columns = ("run_id", "run__host__name", "run__block", "run__position", "run__cell", "value")
+    columns = ("run_id", "run__host__name", "run__block", "run__position", "run__cell", "value", "run__retry_of")
     names = [factor["name"] for factor in campaign.factors]  # the order of the design, because jsonb has another one
+    found = [row for row in rows.order_by().values_list(*columns) if math.isfinite(row[5])]
+    again = campaign.runs.filter(retry_of__isnull=False).only("pk", "retry_of") if any(row[6] for row in found) else ()
+    retries = retries_of(again)
     runs = [
-        ObservedRun(run, host, block, position, {factor: cell[factor] for factor in names if factor in cell}, value)
-        for run, host, block, position, cell, value in rows.order_by().values_list(*columns)
-        if math.isfinite(value)
+        ObservedRun(
+            run, host, block, position, {name: cell[name] for name in names if name in cell}, value, retries.get(run, 0)
+        )
+        for run, host, block, position, cell, value, _ in found
     ]
     return sorted(runs, key=lambda run: run.position)
 
@@ -305,35 +312,37 @@ def _grouped(runs: Sequence[ObservedRun], view: View, order: Sequence[Sequence[s
     ]
 
 
-def _with_means(groups: list[Group], view: View) -> list[Group]:
+def _with_means(groups: list[Group], view: View, identical: bool) -> list[Group]:
     """Add geometric means with 95 % intervals, as in the table of a campaign; arithmetic means if a value has no
-    logarithm."""
+    logarithm. `identical`: whether each run of several hosts counts, not only their means."""
     if view.x in (ORDER, BLOCK):
         return groups
-    rows = _observations(groups, lambda group: "\0".join(group.key))
-    if not all(row.value > 0 for row in rows):
+    runs = _measured(groups, lambda group: "\0".join(group.key))
+    if not all(run.value > 0 for run in runs):
         return [replace(group, mean=float(np.mean([run.value for run in group.runs]))) for group in groups]
-    if not rows:
-        return groups
-    table = stats.level_table(rows)
-    levels = {level.level: level for level in table.levels}
-    return [replace(_with(group, levels["\0".join(group.key)]), within_blocks=table.blocked) for group in groups]
+    # Each group is of one host if hosts are on an axis.
+    rows = observations(runs) if HOST in view.axes else joint_observations(runs, identical=identical)
+    table = stats.level_table(rows) if rows else None
+    levels = {level.level: level for level in table.levels} if table else {}
+    within_blocks = table is not None and table.blocked
+    return [_with(group, levels.get("\0".join(group.key)), within_blocks) for group in groups]
 
 
-def _observations(groups: Sequence[Group], level: Callable[[Group], str]) -> list[stats.Observation]:
-    """Return the observations; each host has separate blocks."""
-    return observations(
-        [
-            MeasuredRun(level(group), run.value, run.block, run.position, run.host)
-            for group in groups
-            for run in group.runs
-        ]
-    )
+def _measured(groups: Sequence[Group], level: Callable[[Group], str]) -> list[MeasuredRun]:
+    """Return the runs of all groups, group by group."""
+    return [
+        MeasuredRun(level(group), run.value, run.block, run.position, run.host, run.retry)
+        for group in groups
+        for run in group.runs
+    ]
 
 
-def _with(group: Group, level: stats.Level) -> Group:
+def _with(group: Group, level: stats.Level | None, within_blocks: bool) -> Group:
+    """The group with its mean; without an interval if none of its runs is in a block with all levels of its host."""
+    if level is None:
+        return replace(group, mean=math.exp(float(np.mean(np.log([run.value for run in group.runs])))))
     low, high = level.interval or (None, None)
-    return replace(group, mean=level.mean, low=low, high=high)
+    return replace(group, mean=level.mean, low=low, high=high, within_blocks=within_blocks)
 
 
 def _relative(groups: list[Group], view: View, kind: Measurement, comparing: Comparing) -> list[Group]:
@@ -361,12 +370,12 @@ def _against(own: list[Group], view: View, kind: Measurement, comparing: Compari
 
 
 def _comparisons(own: list[Group], view: View, kind: Measurement, comparing: Comparing) -> dict[str, stats.Comparison]:
-    rows = _observations(own, lambda group: group.x)
-    if len(own) < 2 or not all(row.value > 0 for row in rows):
+    runs = _measured(own, lambda group: group.x)
+    if len(own) < 2 or not all(run.value > 0 for run in runs):
         return {}
     labels = [", ".join(run.cell.values()) for group in own for run in group.runs]
     metric = stats.Metric(kind.name, kind.unit, kind.better or "higher")  # type: ignore[arg-type]
-    return comparing.against(rows, labels, view.base, metric)
+    return comparing.against(runs, labels, view.base, metric)
 
 
 def _scaled(group: Group, shown: Callable[[float], float], compared: stats.Comparison | None) -> Group:
@@ -383,17 +392,3 @@ COUNTS_CPUS = re.compile(r"\b(?:cpus?|cores?)\b", re.IGNORECASE)
 def ideal_scaling(view: View, better: str) -> bool:
     """Return whether the x-axis counts CPUs, so that ideal scaling can be drawn."""
     return bool(COUNTS_CPUS.search(view.x)) and better == "higher" and view.scale == "absolute"
-
-
-HEAD = ("run", "host", "block", "position")
-
-
-def rows(explored: Explored) -> Iterable[list[Any]]:
-    """Yield a line for each run that is shown, for head()."""
-    for run in sorted(explored.runs, key=lambda one: one.position):
-        yield [str(run.run), run.host, run.block + 1, run.position + 1, *run.cell.values(), run.value]
-
-
-def head(explored: Explored) -> list[str]:
-    names = list(explored.runs[0].cell) if explored.runs else []
-    return [*HEAD, *names, explored.quantity]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import stats
 from apps.campaigns.models import Campaign
 from apps.results.answers.interim_analyses import adjusted, newest, unplanned
-from apps.results.answers.observations import starts_of
+from apps.results.answers.observations import MeasuredRun, joint_observations, observations, starts_of
 
 MARGIN = 0.02  # has no effect, because only intervals are shown
 
@@ -19,33 +19,38 @@ Path = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Comparing:
-    """`unplanned`: why intervals must hold at any number of runs, or "". `starts`: as starts_of() has them."""
+    """`unplanned`: why intervals must hold at any number of runs, or "". `starts`: as starts_of() has them.
+    `identical_hosts`: whether each run of several hosts counts, not only their means."""
 
     unplanned: str
     starts: stats.Starts
+    identical_hosts: bool
 
     @classmethod
     def of(cls, campaign: Campaign) -> Comparing:
-        return cls(unplanned(campaign, newest(campaign)), starts_of(campaign))
+        identical = campaign.placement == Campaign.Placement.SPREAD
+        return cls(unplanned(campaign, newest(campaign)), starts_of(campaign), identical)
 
     def against(
-        self, rows: Sequence[stats.Observation], labels: Sequence[str], base: str, metric: stats.Metric
+        self, runs: Sequence[MeasuredRun], labels: Sequence[str], base: str, metric: stats.Metric
     ) -> dict[str, stats.Comparison]:
-        """Return level -> its comparison. `labels`: the combination of each row. {} if the levels combine runs of
-        different starts of the server, so that their variation cannot be separated."""
-        starts: stats.Starts | None = {}
-        if self.starts:
-            starts, rows = self._starts(rows, labels), _means_of_blocks(rows)
-        if starts is None:
+        """Return level -> its comparison. `labels`: the combination of each run. {} if the levels combine runs of
+        different starts of the server, so that their variation cannot be separated, or if no host has the baseline and
+        all levels in one block."""
+        rows, starts = joint_observations(runs, identical=self.identical_hosts), self._starts_of_levels(runs, labels)
+        if starts is None or not any(row.level == base for row in rows):
             return {}
+        rows = _means_of_blocks(rows) if self.starts else rows
         compared = stats.against_baseline(rows, base, metric, MARGIN, starts)
         return {comparison.b: adjusted(comparison, self.unplanned) for comparison in compared}
 
-    def _starts(self, rows: Sequence[stats.Observation], labels: Sequence[str]) -> stats.Starts | None:
-        """Return level -> its start, if each level has one. {} if all levels combine runs of the same starts, which
-        then cancel; otherwise None."""
+    def _starts_of_levels(self, runs: Sequence[MeasuredRun], labels: Sequence[str]) -> stats.Starts | None:
+        """Return level -> its start, if each level has one. {} if levels share no starts, or if all combine runs of the
+        same starts, which then cancel; otherwise None."""
+        if not self.starts:
+            return {}
         counts: dict[str, Counter[tuple[int, Path]]] = {}
-        for row, label in zip(rows, labels, strict=True):
+        for row, label in zip(observations(runs), labels, strict=True):
             counts.setdefault(row.level, Counter())[row.block, tuple(self.starts.get(label, ()))] += 1
         paths = {level: {path for _, path in own} for level, own in counts.items()}
         if all(len(own) == 1 for own in paths.values()):
@@ -60,6 +65,5 @@ def _means_of_blocks(rows: Sequence[stats.Observation]) -> list[stats.Observatio
     for row in rows:
         cells.setdefault((row.level, row.block), []).append(row)
     return [
-        stats.Observation(level, block, math.exp(sum(math.log(row.value) for row in own) / len(own)), own[0].order)
-        for (level, block), own in cells.items()
+        replace(own[0], value=math.exp(sum(math.log(row.value) for row in own) / len(own))) for own in cells.values()
     ]

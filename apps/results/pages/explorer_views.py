@@ -17,7 +17,7 @@ from apps.accounts.models import Role
 from apps.campaigns.models import Campaign
 from apps.results import charts
 from apps.results.exchange import exports
-from apps.results.explore import explorer
+from apps.results.explore import explorer, run_lines
 from apps.results.pages.figures import width_of
 from apps.results.store.campaign_cache import CampaignCache
 from apps.web.pages import UNPROCESSABLE, needs, page, spoken
@@ -97,7 +97,7 @@ def explore_csv(request: HttpRequest, pk: UUID) -> HttpResponseBase:
         explored = explorer.explore(campaign, explorer.read(campaign, request.GET))
     except PlanError as error:
         return HttpResponse(spoken(error), status=UNPROCESSABLE, content_type="text/plain")
-    lines = exports.csv_lines(explorer.head(explored), explorer.rows(explored))
+    lines = exports.csv_lines(run_lines.head(explored), run_lines.rows(explored))
     response = StreamingHttpResponse(lines, content_type=exports.CSV)
     response["Content-Disposition"] = f'attachment; filename="explore-{pk}.csv"'
     return response

@@ -14,11 +14,12 @@ from django.urls import reverse
 
 from apps.accounts.models import User
 from apps.campaigns.models import Campaign, Run
-from apps.results import charts
+from apps.results import charts, queries
 from apps.results.explore import explorer, level_numbers
 from apps.results.models import Measurement
 from common.errors import PlanError
 from tests.rows import split
+from tests.rows.factories import make_campaign, make_host
 
 pytestmark = pytest.mark.django_db
 
@@ -254,3 +255,43 @@ def test_the_number_of_queries_of_the_explorer_does_not_grow_with_runs(
         campaign = Campaign.objects.select_related("workload").get(pk=campaign.pk)
         with django_assert_num_queries(2):
             explored(campaign)
+
+
+def as_in_the_table(campaign: Campaign) -> None:
+    """Each level has the mean and the intervals of the campaign's table."""
+    for level in queries.campaign_table(campaign).levels:
+        shown = {
+            scale: next(
+                group
+                for group in explorer.explore(
+                    campaign, explorer.read(campaign, {"scale": scale, "shape": "strip"})
+                ).groups
+                if group.x == level.label
+            )
+            for scale in ("absolute", "relative")
+        }
+        absolute, relative = shown["absolute"], shown["relative"]
+        assert (absolute.mean, absolute.low, absolute.high) == (level.mean, level.low, level.high)
+        assert (relative.low, relative.high) == (level.relative_low, level.relative_high)
+
+
+@pytest.mark.parametrize("placement", [Campaign.Placement.EACH, Campaign.Placement.SPREAD])
+def test_levels_on_several_hosts_have_the_intervals_of_the_table(admin: User, placement: str) -> None:
+    hosts = [make_host(f"rack-{number}") for number in range(3)]
+    fields: dict[str, Any] = {"host": hosts[0], "further_hosts": hosts[1:], "placement": placement, "repetitions": 6}
+    campaign = make_campaign(Campaign.State.FINISHED, by=admin, **fields)
+    if placement == Campaign.Placement.SPREAD:
+        for number, host in enumerate(hosts):
+            campaign.runs.filter(block__in=[2 * number, 2 * number + 1]).update(host=host)
+
+    as_in_the_table(campaign)
+
+
+def test_a_retried_run_has_a_block_of_its_own_as_in_the_table(admin: User) -> None:
+    campaign = make_campaign(Campaign.State.FINISHED, by=admin, repetitions=6)
+    first, *_, again = campaign.runs.filter(cell=campaign.runs.all()[0].cell).order_by("block")
+    first.measurements.all().delete()
+    Run.objects.filter(pk=first.pk).update(outcome=Run.Outcome.FAILED)
+    Run.objects.filter(pk=again.pk).update(retry_of=first.pk, block=0)
+
+    as_in_the_table(campaign)
