@@ -14,7 +14,8 @@ from apps.tuning import gucs
 from common.errors import PlanError
 
 # Both look like an effect of levels that always run in the same order, in which neighbours can share a start.
-FIXED_ORDER = (
+FIXED_ORDER = "Not included: drift within a block, because levels run in a fixed order."
+FIXED_ORDER_OF_STARTS = (
     "Not included: drift within a block, and variation between starts that levels share, because levels run in a "
     "fixed order."
 )
@@ -23,12 +24,20 @@ HOST, CLUSTER, SERVER = "host", "cluster", "server"
 NOTHING = canonical({})
 
 
-def not_included(order: str, factors: Sequence[Mapping[str, Any]]) -> str:
+def not_included(order: str, factors: Sequence[Mapping[str, Any]], target: Mapping[str, Any], reboot: str) -> str:
     """Return what comparisons of levels do not include because of the order of their runs; "" if nothing.
 
-    `factors`: as a campaign stores them."""
+    All arguments are as a campaign stores them."""
     fixed = order in ("as_given", "descending") or any(factor.get("order") for factor in factors)
-    return FIXED_ORDER if fixed else ""
+    if not fixed:
+        return ""
+    return FIXED_ORDER_OF_STARTS if keeps_server(target, reboot) else FIXED_ORDER
+
+
+def keeps_server(target: Mapping[str, Any], reboot: str) -> bool:
+    """Return whether a server can keep running from one run to the next: a remote one does, and an existing cluster
+    does between runs that need no restart. A private cluster is started by each run."""
+    return "remote" in target or ("data_dir" in target and reboot != "each_run")
 
 
 def blocks(
@@ -73,12 +82,11 @@ def starts(cells: Sequence[Cell], target: Mapping[str, Any], reboot: str = "neve
     """Return label -> numbers of the boot, the cluster and the start of the server that its runs share with those of
     other cells in a block, in the order fewest_restarts. {} if every run starts its own server.
 
-    `target`, `reboot`: as a campaign stores them. A remote server keeps running between runs. An existing cluster does
-    so between runs that need no restart. A private cluster is started by each run."""
+    `target`, `reboot`: as a campaign stores them."""
+    if not keeps_server(target, reboot):
+        return {}
     if "remote" in target:
         return _numbered({text_of(cell): _nested(_kind(cell)) for cell in cells})
-    if "data_dir" not in target or reboot == "each_run":
-        return {}
     own = {text_of(cell): _kind(cell)[-1] for cell in cells}
     return _numbered({label: [(changes, label if changes != NOTHING else "")] for label, changes in own.items()})
 

@@ -80,7 +80,9 @@ def _analyse(campaign: Campaign, rule: Rule, whole: int) -> InterimAnalysis | No
         return None
     comparison = analysis.comparison
     if comparison:
-        comparison = comparison.with_caveat(orders.not_included(campaign.order, campaign.factors))
+        comparison = comparison.with_caveat(
+            orders.not_included(campaign.order, campaign.factors, campaign.target, campaign.reboot)
+        )
     return InterimAnalysis.objects.create(
         campaign=campaign,
         number=len(before) + 1,

@@ -53,7 +53,7 @@ def result_table(
         campaign.delta,
         interim_analyses.unplanned(campaign, newest),
         identical_hosts=campaign.placement == Campaign.Placement.SPREAD,
-        caveat=orders.not_included(campaign.order, campaign.factors),
+        caveat=orders.not_included(campaign.order, campaign.factors, campaign.target, campaign.reboot),
         starts=starts_of(campaign),
     )
     figures = values.get(chosen.name, {})

@@ -311,7 +311,7 @@ def _as_run(arms: Sequence[Arm], comparisons: list[stats.Comparison]) -> list[st
     if len(campaigns) > 1:
         return comparisons
     [campaign] = campaigns.values()
-    caveat = orders.not_included(campaign.order, campaign.factors)
+    caveat = orders.not_included(campaign.order, campaign.factors, campaign.target, campaign.reboot)
     return [comparison.with_caveat(caveat) for comparison in comparisons]
 
 

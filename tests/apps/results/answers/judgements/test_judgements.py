@@ -129,11 +129,21 @@ def test_verdicts_of_a_fixed_order_name_the_drift_that_they_do_not_include(admin
 
     (comparison,) = of("comparison", judgements(campaign))
 
-    fixed = (
-        "Not included: drift within a block, and variation between starts that levels share, because levels run in a "
-        "fixed order."
-    )
+    fixed = "Not included: drift within a block, because levels run in a fixed order."
     assert comparison.sentence.endswith(fixed) == (order != "randomised")
+
+
+@pytest.mark.parametrize("target", [{"remote": "managed"}, {"data_dir": "/srv/pg"}])
+def test_verdicts_of_a_fixed_order_name_the_starts_that_levels_share_if_the_server_keeps_running(
+    admin: User, target: dict[str, str]
+) -> None:
+    campaign = measured({"8GB": A, "16GB": C}, admin, order="as_given")
+    Campaign.objects.filter(pk=campaign.pk).update(target=target)
+    campaign.refresh_from_db()
+
+    (comparison,) = of("comparison", judgements(campaign))
+
+    assert "drift within a block, and variation between starts that levels share" in comparison.sentence
 
 
 def test_runs_with_one_mode_have_no_finding_about_modes(admin: User) -> None:
