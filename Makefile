@@ -23,7 +23,7 @@ export UV_PYTHON_DOWNLOADS := never
 # Images often set it. Every process would then compile the whole project again: a fifth of the CPU time of its start.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help demo up run test test-all test-lab test-compose soak fire e2e bench docs lint release lock advisories sbom clean-demo .venv-server .venv-tests .venv-e2e .venv-docs .venv-advisories .venv-all
+.PHONY: help demo up run test test-all test-bare test-lab test-compose soak fire e2e bench docs lint release lock advisories sbom clean-demo .venv-server .venv-tests .venv-e2e .venv-docs .venv-advisories .venv-all
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -42,6 +42,9 @@ test: .venv-tests ## the fast tests on servers of their own; ARGS goes to pytest
 
 test-all: .venv-tests ## every test that one machine can run
 	@$(RUN) $(BIN)/python -m pytest --tier all -n 4 --dist loadgroup $(HANGS) $(ARGS)
+
+test-bare: .venv-tests ## make test in a root file system with Python, git and make alone; as root, needs debootstrap
+	@$(BIN)/python -m tests.bare $(ARGS)
 
 e2e: .venv-e2e ## the browser tests in Debian's chromium
 	@$(RUN) $(BIN)/python -m pytest --tier all -m e2e -n 2 --dist loadgroup $(HANGS) $(call only,tests/e2e)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests.lab.machines.image import mirrors
@@ -19,7 +20,7 @@ def unpack(folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="plugins.") as name:
         work = Path(name)
         work.chmod(0o755)  # apt downloads as a user of its own
-        for package in _download(work):
+        for package in download(work, PACKAGES):
             subprocess.run(["dpkg-deb", "--extract", package, work / "root"], check=True, timeout=120)
         for program in PACKAGES.values():
             (source,) = work.glob(f"root/usr/lib*/docker/cli-plugins/{program}")
@@ -27,7 +28,8 @@ def unpack(folder: Path) -> None:
             (folder / program).chmod(0o755)
 
 
-def _download(work: Path) -> list[Path]:
+def download(work: Path, packages: Iterable[str]) -> list[Path]:
+    """Files of these packages of Debian, in a directory that the account of apt can enter."""
     mirror, _ = mirrors()
     (work / "sources.list").write_text(f"deb [signed-by={DEBIAN_KEYRING}] {mirror} {RELEASE} main\n")
     (work / "lists" / "partial").mkdir(parents=True)
@@ -40,5 +42,5 @@ def _download(work: Path) -> list[Path]:
     }
     apt = ["apt-get", "--quiet=2", *(f"--option={name}={value}" for name, value in options.items())]
     subprocess.run([*apt, "update"], check=True, timeout=600)
-    subprocess.run([*apt, "download", *PACKAGES], cwd=work, check=True, timeout=600)
+    subprocess.run([*apt, "download", *packages], cwd=work, check=True, timeout=600)
     return sorted(work.glob("*.deb"))

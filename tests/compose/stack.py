@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 import socket
-import ssl
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from typing import Any
 from embedded.demo.client import Client
 from embedded.errors import StackError
 from tests.compose.engine import Engine
+from tests.servers import package_index
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PROJECT = "proving-ground-test"
@@ -174,16 +174,12 @@ def _filled(example: str) -> dict[str, str]:
 
 def _build_settings(folder: Path) -> dict[str, str]:
     """This machine's CAs and package index for the build, as docs/production.md says under "Building the image"."""
-    shown = _output(sys.executable, "-m", "pip", "config", "list").splitlines()
-    known = {name.rpartition(".")[2]: value.strip("'") for name, _, value in (line.partition("=") for line in shown)}
-    index = {name: known[name] for name in ("index-url", "extra-index-url", "trusted-host") if name in known}
     settings = {}
-    if index:
-        (folder / "pip.conf").write_text("\n".join(["[global]", *(f"{name} = {index[name]}" for name in index)]) + "\n")
+    if index := package_index.settings():
+        (folder / "pip.conf").write_text(package_index.pip_conf(index))
         settings["BUILD_PIP_CONF"] = str(folder / "pip.conf")
-    paths = ssl.get_default_verify_paths()
-    cas = known.get("cert") or paths.cafile or "/etc/ssl/certs/ca-certificates.crt"
-    return settings | ({"BUILD_CA": cas} if Path(cas).is_file() else {})
+    cas = package_index.trusted_cas()
+    return settings | ({"BUILD_CA": str(cas)} if cas else {})
 
 
 def _output(*argv: str) -> str:
