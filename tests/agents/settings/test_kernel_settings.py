@@ -142,7 +142,7 @@ def types_of(schema: Any) -> Any:
 @pytest.fixture
 def loop(tmp_path: Path, host_wide: None) -> Iterator[str]:
     """The name of a loop device with a file system and a queue length that an admin has set."""
-    require("root")
+    require("root", "mkfs.ext4")
     image = tmp_path / "image"
     with image.open("wb") as empty:
         empty.truncate(64 << 20)

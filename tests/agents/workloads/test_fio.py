@@ -290,7 +290,7 @@ def test_a_phase_that_would_find_a_device_in_memory_is_refused(agent: Connection
     assert ended == "failed" and "a step for each phase" in str(error)
 
 
-@pytest.mark.needs("fio", "root")
+@pytest.mark.needs("fio", "root", "mkfs.ext4")
 def test_a_device_with_a_file_system_is_never_written(agent: Connection, device: str, order: Any) -> None:
     make("mkfs.ext4", "-q", device)
     before = Path(device).read_bytes()
@@ -311,7 +311,12 @@ def test_a_device_is_not_allowed_by_the_directory_of_its_node(agent: Connection,
 
 @pytest.mark.fast
 @pytest.mark.parametrize(
-    ("argv", "held"), [(("mkfs.ext4", "-q"), "ext2, ext3 or ext4"), (("mkfs.ext2", "-q"), "ext"), (("mkswap",), "swap")]
+    ("argv", "held"),
+    [
+        pytest.param(("mkfs.ext4", "-q"), "ext2, ext3 or ext4", marks=pytest.mark.needs("mkfs.ext4")),
+        pytest.param(("mkfs.ext2", "-q"), "ext", marks=pytest.mark.needs("mkfs.ext4")),
+        (("mkswap",), "swap"),
+    ],
 )
 @pytest.mark.needs("root")
 def test_devices_with_content_of_real_programs_are_refused(device: str, argv: tuple[str, ...], held: str) -> None:
@@ -343,7 +348,7 @@ def test_superblocks_at_the_end_stop_it(device: str) -> None:
             file.write(bytes(8))
 
 
-@pytest.mark.needs("root")
+@pytest.mark.needs("root", "mkfs.ext4")
 def test_a_device_in_use_is_refused_and_a_claimed_one_cannot_be_mounted(device: str, tmp_path: Path) -> None:
     mount = tmp_path / "mount"
     mount.mkdir()

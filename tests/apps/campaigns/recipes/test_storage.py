@@ -24,6 +24,7 @@ from common.errors import PlanError
 from tests.rows.factories import FACTS, make_host
 from tests.servers import campaigns
 from tests.servers.remote import short_dir
+from tests.session.needs import require
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -91,6 +92,7 @@ def test_a_run_fails_whose_directory_is_not_allowed_any_more(host: Host, admin: 
 @pytest.fixture
 def mounted(host_wide: None) -> Iterator[Path]:
     """A file system of its own, as another device would be, which the account of the load can enter."""
+    require("root", "mkfs.ext4")
     with short_dir() as place:
         image, mount = place / "image", place / "mount"
         mount.mkdir()
