@@ -263,6 +263,7 @@ LOGOUT_REDIRECT_URL = "login"
 AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_LOCKOUT_CALLABLE = "apps.accounts.views.locked"
 AXES_CLIENT_IP_CALLABLE = "apps.accounts.attempts.counted_address"
 
 SECURE_COOKIES: bool = BASE_URL.startswith("https://")

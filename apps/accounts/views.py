@@ -66,6 +66,11 @@ class LoginView(views.LoginView):
         return redirect(self.get_success_url())
 
 
+def locked(request: HttpRequest, response: HttpResponse | None = None, credentials: Any = None) -> HttpResponse:
+    """The response to a login with a name that is locked. django-axes calls this."""
+    return too_often(request, round(settings.AXES_COOLOFF_TIME * 3600), "this user name is locked for your address")
+
+
 @needs(Role.VIEWER)
 def account(request: HttpRequest) -> HttpResponse:
     return render_account(request)

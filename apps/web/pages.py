@@ -124,9 +124,8 @@ def keyset_page(request: HttpRequest, rows: QuerySet[M], order: Sequence[str], s
         raise Http404(spoken(error)) from error
 
 
-def too_often(request: HttpRequest, wait_s: int) -> HttpResponse:
+def too_often(request: HttpRequest, wait_s: int, title: str = "too many attempts from your address") -> HttpResponse:
     """429, and when the address may try again."""
-    title = "too many attempts from your address"
     context = {"title": title, "hint": f"try again in {-(-wait_s // 60)} min", "status": TOO_MANY}
     response = render(request, "refused.html", context, status=TOO_MANY)
     response["Retry-After"] = str(wait_s)
