@@ -18,7 +18,7 @@ TOOL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 WRAPPERS = ("unshare", "taskset", "numactl")  # which execute the program in their arguments
 MOST_LINKS = 40  # as the kernel follows at most
 STRANGER = 2_000_000_002  # a uid that runs programs which several accounts can change; it owns nothing
-SYSTEM_GROUPS = 1000  # gids from here on are those of persons, or of a directory service
+SYSTEM_GROUPS = ("staff", "utmp")  # which distributions let write below /usr/local, and to which no account belongs
 MEMBERS_S = 60.0  # for which the members of a group are remembered: listing the accounts of LDAP can take seconds
 NOBODY = 65534  # the group of a program that is run as another account
 HINT = "let root own the program and the directories above it, and let no other account write there"
@@ -77,7 +77,7 @@ def _has_members(gid: int, owner: int, _minute: float) -> bool:
         group, name = grp.getgrgid(gid), pwd.getpwuid(owner).pw_name
     except KeyError:
         return True
-    if set(group.gr_mem) - {"root", name} or (gid >= SYSTEM_GROUPS and group.gr_name != name):
+    if set(group.gr_mem) - {"root", name} or group.gr_name not in (name, *SYSTEM_GROUPS):
         return True
     return any(entry.pw_gid == gid and entry.pw_uid not in (0, owner) for entry in pwd.getpwall())
 

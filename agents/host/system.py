@@ -28,7 +28,9 @@ CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_KB = PAGE_BYTES // 1024
 PF_KTHREAD = 0x00200000  # linux/sched.h
 KEXEC_DEFAULTS, NO_KEXEC = "/etc/default/kexec", "/no-kexec-reboot"
-OF_KERNEL = re.compile(r"/(sys/|proc/(sys/|(\d+/)?\w+\Z))").match  # no account can replace these by links
+OF_KERNEL = re.compile(
+    r"(?!.*/\.\.)/(sys/|proc/(sys/|(\d+/)?\w+\Z))", re.DOTALL
+).match  # no account can replace these by links
 MOST_BYTES = 64 << 20  # of a file that is read whole
 OUTPUT_BYTES = 1 << 20  # of a program; `postgres --describe-config` prints 0.2 MiB
 

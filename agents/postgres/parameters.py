@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any, Mapping, Sequence
@@ -12,6 +13,7 @@ from ..host import policy
 from ..host.system import System
 from ..records.processes import Account
 from ..settings.postgresql import QUOTABLE
+from ..wire.protocol import MAX_PAYLOAD
 from .existing import OLDEST, owner_of
 from .instance import Instance
 from .service import Owned
@@ -32,17 +34,20 @@ select json_build_object(
 
 def read_parameters(system: System, clusters: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Record]:
     """Return {"name", "data_dir", "settings", "refused"}, as in protocol.py, for each cluster of the facts."""
-    return [_of_cluster(system, cluster, names) for cluster in clusters]
+    most = MAX_PAYLOAD // 2 // max(1, len(clusters))
+    return [_of_cluster(system, cluster, names, most) for cluster in clusters]
 
 
-def _of_cluster(system: System, cluster: Mapping[str, Any], names: Sequence[str]) -> Record:
+def _of_cluster(system: System, cluster: Mapping[str, Any], names: Sequence[str], most: int) -> Record:
     settings, refused = {}, None
     try:
         policy.permit(policy.read(system), policy.EXISTING, "clusters")
         settings = _ask(system, cluster, [name for name in names if QUOTABLE.fullmatch(name)])
+        if len(json.dumps(settings)) > most:
+            settings, refused = {}, HostFailure(f"{cluster['data_dir']} returned more than {most} bytes").as_json()
     except Failure as failure:
         refused = failure.as_json()
-    except (OSError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
+    except (OSError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as problem:
         # The cluster's owner may have put any program in the place of psql.
         refused = HostFailure(f"{cluster['data_dir']} cannot be queried: {problem}").as_json()
     return {"name": cluster["name"], "data_dir": cluster["data_dir"], "settings": settings, "refused": refused}

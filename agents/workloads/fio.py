@@ -122,7 +122,8 @@ class Fio(Workload):
         conflicting = sorted(set(options) & set(_FIELDS))
         if "job_file" in options and conflicting:
             raise Unplannable(f"fio.{conflicting[0]}", options[conflicting[0]], "nothing beside job_file")
-        job_of(options)
+        # Not whenever a job file is read: stored runs of older versions may have them.
+        fio_jobs.check_priorities(job_of(options))
 
     def paths(self, options: Options) -> list[Named]:
         own = [Named("directory", options["directory"], "directory")] if "directory" in options else []
@@ -183,12 +184,17 @@ def _spell(value: object) -> str:
 def _rendered(job: JobFile, stage: Stage) -> str:
     """Return the text for fio. Unplannable for phases that find what an earlier one left in a device's page cache: fio
     empties it only as root, and the agent does so before the step."""
-    for section in job.jobs if len(job.phases()) > 1 else []:
-        is_cached = not section.on("direct") and section.resolved.get("invalidate") != "0"
-        for path in section.paths("filename"):
-            if is_cached and Path(path).is_block_device():
-                accepted = "direct=1, invalidate=0, or a step for each phase: fio does not empty a device's page cache"
-                raise Unplannable(fio_jobs.FIELD, f"[{section.name}] filename={path}", accepted)
+    cached: set[str] = set()
+    for phase in job.phases():
+        buffered = [
+            section for section in phase if not section.on("direct") and section.resolved.get("buffered") != "0"
+        ]
+        for section in buffered if cached else []:
+            for path in cached.intersection(section.paths("filename")):
+                if section.resolved.get("invalidate") != "0" and Path(path).is_block_device():
+                    accepted = "direct=1, invalidate=0, or a step for each phase: only root can empty its page cache"
+                    raise Unplannable(fio_jobs.FIELD, f"[{section.name}] filename={path}", accepted)
+        cached.update(path for section in buffered for path in section.paths("filename"))
     return job.rendered(lambda number, section: _ours(number, section, stage))
 
 

@@ -27,8 +27,8 @@ HARMLESS = frozenset(
     group_reporting numjobs thread exitall exit_what exitall_on_error
     ioengine iodepth iodepth_batch iodepth_batch_submit iodepth_batch_complete iodepth_batch_complete_min
     iodepth_batch_complete_max iodepth_low io_submit_mode serialize_overlap hipri hipri_percentage sqthread_poll
-    sqthread_poll_cpu fixedbufs registerfiles nonvectored uncached force_async userspace_reap nowait prio prioclass
-    nice rwmixread rwmixwrite random_distribution random_generator
+    sqthread_poll_cpu fixedbufs registerfiles nonvectored uncached force_async userspace_reap nowait cmdprio
+    cmdprio_class cmdprio_percentage prio prioclass nice rwmixread rwmixwrite random_distribution random_generator
     randrepeat allrandrepeat randseed norandommap softrandommap percentage_random percentage_sequential refill_buffers
     zero_buffers scramble_buffers buffer_compress_percentage buffer_compress_chunk dedupe_percentage dedupe_mode
     dedupe_working_set_percentage thinktime thinktime_blocks thinktime_blocks_type thinktime_iotime thinktime_spin rate
@@ -49,7 +49,6 @@ REFUSED = {
     **dict.fromkeys(("read_iolog", "write_iolog", "merge_blktrace_file"), "it replays or writes a trace"),
     **dict.fromkeys(("opendir", "filename_format", "lockfile"), "it chooses files automatically; use filename"),
     "ioscheduler": "it changes the device: use the setting block_device, which is restored",
-    **dict.fromkeys(("cmdprio", "cmdprio_class", "cmdprio_percentage"), "only root may give requests this priority"),
     "allow_mounted_write": "a mounted device is never written",
     **dict.fromkeys(
         ("write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "log_avg_msec", "log_hist_msec",
@@ -183,8 +182,6 @@ def _checked(content: str) -> tuple[str, str]:
 def _check_value(content: str, key: str, value: str) -> None:
     if key == "ioengine" and value not in ENGINES:
         raise Unplannable(FIELD, content, f"engines: {', '.join(ENGINES)}")
-    if (key == "prioclass" and value == "1") or (key == "nice" and value.startswith("-")):
-        raise Unplannable(FIELD, content, "a priority that accounts other than root may have")
     if key == "name" and not _PLAIN_NAME.fullmatch(value):
         raise Unplannable(FIELD, content, "a plain name")
     if key == "runtime" or key == "ramp_time":
@@ -208,6 +205,20 @@ def _seconds(text: str, content: str = "") -> float:
     if not match:
         raise Unplannable(FIELD, content or text, "seconds, or a number with us, ms, s, m, h or d")
     return float(match.group(1)) * _UNITS[(match.group(2) or "").lower()]
+
+
+def check_priorities(job: JobFile) -> None:
+    """Unplannable for priorities that only root may have: fio runs as another account."""
+    for section in job.jobs:
+        options = section.resolved
+        is_real_time = "cmdprio_percentage" in options and options.get("cmdprio_class", "1") == "1"
+        refused = {
+            "prioclass": options.get("prioclass") == "1",
+            "nice": options.get("nice", "").startswith("-"),
+            "cmdprio_percentage": is_real_time,
+        }
+        for key in (key for key, is_refused in refused.items() if is_refused):
+            raise Unplannable(FIELD, f"{key}={options[key]}", "a priority that accounts other than root may have")
 
 
 def absolute(job: JobFile) -> Iterator[tuple[str, str]]:

@@ -162,7 +162,7 @@ SEARCH = [uuid.UUID(int=1)]
         ("POST", "campaign_preview", [], True),
         ("GET", "searches_figure", [*SEARCH, "trials"], True),
         ("GET", "searches_list", [], False),
-        ("GET", "searches_detail", SEARCH, False),
+        ("GET", "searches_detail", SEARCH, True),
         ("POST", "searches_action", [*SEARCH, "stop"], False),
         ("GET", "api:search-list", [], False),
         ("POST", "api:search-stop", SEARCH, False),

@@ -1,20 +1,22 @@
 """Read an ended run's raw output and samples into measurements and series. Repeating it gives the same result.
 
 Each attempt is counted before it begins: one that reaches a time limit, or uses up the memory, may end without a
-further statement. A run that was not read in MAX_ATTEMPTS fails. A lost connection is no attempt."""
+further statement. A run that was not read in MAX_ATTEMPTS fails. A lost connection is no attempt, if PostgreSQL
+answers again at once."""
 
 from __future__ import annotations
 
 import json
 import logging
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
 from celery.exceptions import SoftTimeLimitExceeded
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
@@ -56,7 +58,8 @@ def ingest(run: Run) -> bool:
     except Exception as error:  # malformed output of a host, or a defect of a parser
         if faults.is_of_server(error):
             if not isinstance(error, SoftTimeLimitExceeded):
-                waiting.update(read_attempts=attempt - 1)
+                with suppress(DatabaseError):  # still down: the attempt counts
+                    waiting.update(read_attempts=attempt - 1)
             raise
         log.exception("results of run %s cannot be read", run.pk)
         read = _give_up(run, waiting, received.described(error))
@@ -68,7 +71,8 @@ def ingest(run: Run) -> bool:
 @transaction.atomic
 def _count_attempt(waiting: QuerySet[Run]) -> int | None:
     """Return the number of this attempt to read a run. None if it was read, or another worker reads it now."""
-    before = waiting.select_for_update(skip_locked=True, no_key=True).values_list("read_attempts", flat=True).first()
+    row = waiting.order_by().select_for_update(skip_locked=True, no_key=True)  # that of the campaign is not locked
+    before = row.values_list("read_attempts", flat=True).first()
     if before is None:
         return None
     waiting.update(read_attempts=before + 1)

@@ -155,6 +155,12 @@ def test_a_link_that_leads_back_up_lists_no_file_twice(planted: Path) -> None:
     assert files_below(str(planted.parent)) == [str(planted)]
 
 
+@pytest.mark.parametrize("path", ["/sys/../dev/zero", "/proc/sys/../../dev/zero", "/proc/self/root/dev/zero"])
+def test_no_way_through_files_of_the_kernel_leads_to_a_device(path: str) -> None:
+    with pytest.raises(OSError, match="not a regular file"):
+        System().read(path)
+
+
 def test_a_fifo_as_lock_file_does_not_stop_the_agent(postmaster: Path) -> None:
     os.mkfifo(postmaster)
 

@@ -294,6 +294,18 @@ def test_a_phase_that_would_find_a_device_in_memory_is_refused(agent: Connection
     assert ended == "failed" and "a step for each phase" in str(error)
 
 
+@pytest.mark.needs("fio", "root")
+@pytest.mark.parametrize("second", ["direct=1", "buffered=0", "invalidate=0", "filename=new"])
+def test_phases_that_share_no_cached_device_run(agent: Connection, device: str, order: Any, second: str) -> None:
+    phases = f"[write]\nrw=write\nsize=1m\nfilename={device}\n[read]\nstonewall\nrw=read\nsize=1m\n"
+    own = f"{second}\n" if second.startswith("filename") else f"filename={device}\n{second}\n"
+    spec = order(("device", device), job_file=phases + own)
+
+    ended, error, _ = outcome(agent, spec)
+
+    assert ended == "ok", error
+
+
 @pytest.mark.needs("fio", "root", "mkfs.ext4")
 def test_a_device_with_a_file_system_is_never_written(agent: Connection, device: str, order: Any) -> None:
     make("mkfs.ext4", "-q", device)

@@ -219,6 +219,10 @@ def test_fio_refuses_programs_other_files_and_expansions(line: str) -> None:
     assert refuse("fio", {"job_file": f"[a]\nrw=read\n{line}\n"}).value == line
 
 
+def test_the_duration_of_a_stored_run_is_known_if_its_job_file_is_refused_now() -> None:
+    assert FIO.duration({"job_file": "[a]\nnice=-5\nruntime=3\n"}) == 3.0
+
+
 def test_fio_gives_the_reason_for_each_refused_option() -> None:
     assert (
         "per-second logs are always written: remove it" in refuse("fio", {"job_file": "[a]\nwrite_bw_log=x\n"}).accepted

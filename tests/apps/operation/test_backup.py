@@ -29,7 +29,7 @@ from apps.results.exchange import downloads, exports
 from common.errors import HostError, PlanError
 from tests.rows import populate
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[3]
 # A report says when it was made.
 FILES = [name for name in downloads.CAMPAIGN if not name.startswith("report.")]
 

@@ -77,6 +77,8 @@ CLI = {
 TESTS = {
     "PROVING_COMPOSE_DIR": "directory of the engine that the tests start; default `/var/tmp/proving-compose`",
     "PROVING_COMPOSE_KEEP": "1 keeps the images of that engine, so that the next start takes a minute less",
+    "PROVING_BARE_DIR": "directory of bare root file systems and their logs; default `/var/tmp/proving-bare`",
+    "PROVING_UBUNTU_MIRROR": "URL of a mirror of Ubuntu for `make test-bare`; default: that of debootstrap",
     "PROVING_LAB_DIR": "directory of the lab's image, key and disks; default `/var/tmp/proving-lab`",
     "PROVING_LAB_ACCEL": "`kvm` or `tcg`; unless set, KVM where a probe guest boots with it, else TCG",
     "PROVING_LAB_MIRROR": "URL of a Debian mirror for the lab's image; unless set, the one that apt uses here",
