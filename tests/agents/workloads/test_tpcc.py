@@ -157,7 +157,8 @@ def test_latencies_exclude_the_waits_of_terminals(agent: Connection, tpcc: Make)
 
     figures, _ = ended_well(agent, run_spec)
 
-    assert figures["tps"] < 1 and figures["latency_avg"] < 1000
+    # Each of the three clients waits 2 s at its keyboard before its one transaction.
+    assert figures["tps"] < 1.5 and figures["latency_avg"] < 1000
 
 
 @pytest.mark.fast
