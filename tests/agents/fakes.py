@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from agents.host.reader import Reader
 from agents.host.system import Stat, System
@@ -59,8 +60,8 @@ class FakeSystem(System):
     def stat(self, path: str) -> Stat | None:
         return Stat(0, len(self.files.get(path, "")), 0, 1) if self.exists(path) else None
 
-    def owners(self, path: str) -> frozenset[int]:
-        return frozenset({0})
+    def identity(self, program: str) -> dict[str, Any]:
+        return {}
 
     def space(self, path: str) -> tuple[int, int] | None:
         return 1000, 400

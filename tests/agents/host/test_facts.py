@@ -88,9 +88,6 @@ class Programs(FakeSystem):
     def stat(self, path: str) -> Stat | None:
         return Stat(0, 100, self.marks[path], 7) if path in self.marks else None
 
-    def owners(self, path: str) -> frozenset[int]:
-        return frozenset({0})
-
     def run(self, argv: Any, **_: Any) -> Any:
         self.queries += 1
         return Finished(list(argv), 0, self.says, "")

@@ -207,4 +207,4 @@ def test_stored_sessions_contain_no_plain_token_of_the_provider(provider: Provid
     stored = f"{session.get_decoded()} {session.provider.refresh_encrypted} {session.provider.id_token_encrypted}"
 
     assert session.provider.refresh_encrypted.startswith("gAAAA")
-    assert "eyJ" not in stored and "nonce" not in stored and "code_verifier" not in stored
+    assert ".eyJ" not in stored and "nonce" not in stored and "code_verifier" not in stored
