@@ -26,7 +26,7 @@ HINT = "let root own the program and the directories above it, and let no other 
 
 def owners(path: str) -> Optional[frozenset[int]]:
     """Uids that could change what an absolute path names: owners of the file, of each link on the way and of all
-    directories above them. None when other members of a group, or everybody, could. OSError if it does not exist."""
+    directories above them. None when other members of a group, or all accounts, could. OSError if it does not exist."""
     top = os.lstat("/")
     if _is_open_to_others("/", top):
         return None
