@@ -54,6 +54,14 @@ class WebServer:
             time.sleep(0.2)
         raise AssertionError("gunicorn does not listen")
 
+    def logged(self, *parts: str) -> str:
+        """The log, as soon as it holds all of these parts: a request is logged after its answer was sent."""
+        deadline = time.monotonic() + START_S
+        while not all(part in (text := self.log.read_text()) for part in parts):
+            assert time.monotonic() < deadline, text
+            time.sleep(0.05)
+        return text
+
     def stop(self) -> None:
         """Stop it in an orderly way."""
         if self.process:
