@@ -115,7 +115,7 @@ def _refuse(run: Run, error: replies.RefusedError, attempts: int) -> None:
     it has the machines of all of its hosts."""
     count = attempts + 1
     if error.verb == "hello":
-        claims.wait(run, error, claims.UNREACHABLE_RETRY_S, attempts)
+        _put_off(run, error, attempts)
     elif error.verb != "facts" or _is_submitted(run):
         run_end.abandon(run, error)
     elif count < MAX_ATTEMPTS:
@@ -131,15 +131,21 @@ def _is_submitted(run: Run) -> bool:
 
 
 def _put_off(run: Run, error: ProvingError, attempts: int) -> None:
-    """Try again later: sooner while the run restarts its host. A host that did not come back in time ends the run."""
-    restart = restart_under_way(run)
+    """Try again later: sooner while the run restarts its host. A host that did not come back in time ends the run, and
+    so does one that came back, but whose agent did not answer in MAX_ATTEMPTS after that time."""
+    is_unreachable, restart = isinstance(error, UnreachableError), restart_under_way(run)
     if restart and restart.is_in_time:
         queue.rearm(run, claims.RESTART_RETRY_S)
-    elif restart and isinstance(error, UnreachableError):
+    elif restart and (is_unreachable or attempts + 1 >= MAX_ATTEMPTS):
         where = f" in step {run.step}" if run.step else ""
         message = f"did not answer within {restart.limit_s:g} s of the restart{where}: {error.message}"
-        hint = "start the host; its agent restores it at the next contact. Then release the host"
+        if not is_unreachable:
+            message = f"is back, but its agent {message}"
+        cure = "start the host" if is_unreachable else "fix the cause"
+        hint = f"{cure}; its agent restores it at the next contact. Then release the host"
         run_end.abandon(run, HostError(run.host, message, hint=hint))
+    elif restart:
+        claims.wait(run, error, _pause_s(attempts + 1), attempts + 1)
     else:
-        is_unreachable = isinstance(error, UnreachableError)
-        claims.wait(run, error, claims.UNREACHABLE_RETRY_S if is_unreachable else claims.BUSY_RETRY_S, attempts)
+        is_silent = is_unreachable or isinstance(error, replies.RefusedError)
+        claims.wait(run, error, claims.UNREACHABLE_RETRY_S if is_silent else claims.BUSY_RETRY_S, attempts)

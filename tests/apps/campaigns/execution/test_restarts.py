@@ -16,13 +16,13 @@ from apps.campaigns import queries, services
 from apps.campaigns.design import plan
 from apps.campaigns.design.before_start import previews
 from apps.campaigns.design.request import Arrangement
-from apps.campaigns.execution import claims
+from apps.campaigns.execution import claims, dispatch
 from apps.campaigns.models import Run
 from apps.hosts.models import Host
 from common.errors import PlanError
 from tests.rows import filled
 from tests.rows.factories import FACTS, browser, end_run, make_campaign, make_host
-from tests.servers import campaigns
+from tests.servers import campaigns, remote
 
 RESTART = {"name": "restart", "kind": "reboot", "options": {"limit_s": 1800}}
 
@@ -143,6 +143,27 @@ def test_after_the_limit_the_run_fails_and_its_host_is_quarantined(restarting: R
     run = Run.objects.get(pk=restarting.pk)
     assert (run.state, run.outcome) == (Run.State.ENDED, Run.Outcome.FAILED)
     assert "did not answer within 1800 s of the restart" in run.error["message"]
+    assert run.host.state == Host.State.QUARANTINED
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_host_that_comes_back_without_a_working_agent_ends_the_run_after_all_attempts(
+    restarting: Run, server: remote.Server
+) -> None:
+    """Such a run was tried again every 5 s, for ever."""
+    Host.objects.filter(pk=restarting.host_id).update(port=server.port, python="/bin/false")
+    Run.objects.filter(pk=restarting.pk).update(agent_state_at=timezone.now() - timedelta(seconds=1801))
+
+    states = []
+    for _ in range(dispatch.MAX_ATTEMPTS):
+        Run.objects.filter(pk=restarting.pk).update(next_tick_at=timezone.now())
+        campaigns.step()
+        states.append(Run.objects.get(pk=restarting.pk).state)
+
+    run = Run.objects.get(pk=restarting.pk)
+    assert states == [Run.State.RUNNING] * (dispatch.MAX_ATTEMPTS - 1) + [Run.State.ENDED]
+    assert run.outcome == Run.Outcome.FAILED
+    assert "its agent did not answer within 1800 s of the restart in step restart" in run.error["message"]
     assert run.host.state == Host.State.QUARANTINED
 
 
