@@ -43,7 +43,7 @@ def problems(root: Path, today: date) -> Iterator[str]:
         yield f"cli/pyproject.toml is version {cli}, and pyproject.toml is {version}"
     yield from _changelog(root, version, today)
     manifests = root.glob("deploy/kubernetes/*.yaml")
-    for page in sorted([root / "README.md", root / "cli" / "README.md", *root.glob("docs/*.md"), *manifests]):
+    for page in sorted([root / "README.md", root / "cli" / "README.md", *root.glob("docs/**/*.md"), *manifests]):
         wrong = sorted(set(NAMED.findall(page.read_text())) - {version})
         if wrong:
             yield f"{page.relative_to(root)} names version {', '.join(wrong)}, and pyproject.toml is {version}"

@@ -90,7 +90,7 @@ class Finding:
 def findings() -> list[Finding]:
     """In templates, README, CONTRIBUTING, SECURITY and docs, and in messages of SOURCES."""
     templates = sorted((CHECKOUT / "templates").rglob("*.html"))
-    documents = [*sorted(CHECKOUT.glob("*.md")), *sorted((CHECKOUT / "docs").glob("*.md"))]
+    documents = [*sorted(CHECKOUT.glob("*.md")), *sorted((CHECKOUT / "docs").rglob("*.md"))]
     listed = [each for file in templates for each in _of("templates", file, text_of_template(file.read_text()))]
     listed += [each for file in documents for each in _of("documents", file, text_of_document(file.read_text()))]
     for folder in SOURCES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable, Sequence
 
@@ -33,10 +34,11 @@ def rows(text: str) -> list[list[str]]:
 
 
 def moved(text: str, page: str, up: str) -> str:
-    """A part of docs/`page` for a page elsewhere, from which `up` leads to docs/."""
+    """A part of docs/`page`, which may be in a folder, for a page elsewhere, from which `up` leads to docs/."""
 
     def lead(link: re.Match[str]) -> str:
-        path = link[1]
-        return f"]({up}{page if path.startswith('#') else ''}{path})"
+        path, hash_sign, fragment = link[1].partition("#")
+        place = posixpath.join(posixpath.dirname(page), path) if path else page
+        return f"]({posixpath.normpath(up + place)}{hash_sign}{fragment})"
 
     return RELATIVE.sub(lead, text)

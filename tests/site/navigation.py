@@ -124,7 +124,7 @@ def index(wishes: str) -> str:
 def _wishes(text: str) -> dict[str, str]:
     """Path of a page -> the reader's purpose."""
     pairs = [row for row in markdown.rows(text) if len(row) == 2]
-    return {f"docs/{name}": wish for wish, links in pairs for name in re.findall(r"\(([a-z-]+)\.md\)", links)}
+    return {f"docs/{name}": wish for wish, links in pairs for name in re.findall(r"\(([a-z/-]+)\.md\)", links)}
 
 
 def _section(section: Section, wishes: dict[str, str]) -> str:

@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("*.md", "docs/*.md", "cli/README.md")
+PAGES = ("*.md", "docs/**/*.md", "cli/README.md")
 LINK = re.compile(r"(!?\[[^\]]*\]\()([^)\s#]+)(#[^)\s]*)?\)")
 
 

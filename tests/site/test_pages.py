@@ -108,10 +108,11 @@ def test_every_gauge_is_listed_with_its_label() -> None:
 
 
 def test_a_part_of_a_document_leads_to_the_same_places_from_elsewhere() -> None:
-    part = "see [units](#units), [hosts](hosts.md#facts) and [all](https://example.org/)"
+    part = "[units](#units), [roles](roles.md), [facts](../hosts.md#facts) and [all](https://example.org/)"
 
-    assert markdown.moved(part, "recipes.md", "../docs/") == (
-        "see [units](../docs/recipes.md#units), [hosts](../docs/hosts.md#facts) and [all](https://example.org/)"
+    assert markdown.moved(part, "guides/recipes.md", "../docs/") == (
+        "[units](../docs/guides/recipes.md#units), [roles](../docs/guides/roles.md), [facts](../docs/hosts.md#facts) "
+        "and [all](https://example.org/)"
     )
 
 
