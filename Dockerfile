@@ -1,5 +1,5 @@
 # The server: web, worker, dispatcher, beat and migrate are this one image with the commands of docker-compose.yml.
-# docs/production.md, "Building the image", says how to build behind a private package index or a company CA.
+# docs/operations/production.md, "Building the image", says how to build behind a private package index or a company CA.
 ARG PYTHON_IMAGE=python:3.13-slim
 ARG POSTGRES_IMAGE=postgres:18
 

@@ -1,4 +1,4 @@
-"""Django settings, from environment variables only. docs/production.md describes each variable."""
+"""Django settings, from environment variables only. docs/operations/production.md describes each variable."""
 
 import os
 import sys
@@ -38,7 +38,7 @@ STATE_DIR = Path(env.str("PROVING_STATE_DIR", default=str(BASE_DIR / "var")))
 
 # Fernet keys for SSH private keys at rest: the first encrypts, all decrypt.
 SSH_KEYS: list[str] = env.keys("PROVING_SSH_KEYS")
-# Files and variables that SSH keys, and secrets of remote servers, may be read from. See docs/security.md.
+# Files and variables that SSH keys, and secrets of remote servers, may be read from. See docs/operations/security.md.
 SECRET_SOURCES = references.sources(
     "PROVING_SECRET_SOURCES", env.list("PROVING_SECRET_SOURCES", default=[]), os.environ
 )
@@ -68,7 +68,7 @@ OTLP_ENDPOINT: str = otlp.traces_url("PROVING_OTLP_ENDPOINT", env.str("PROVING_O
 OTLP_HEADERS = otlp.headers("PROVING_OTLP_HEADERS", env.secret("PROVING_OTLP_HEADERS", default=""))
 TRACED_SHARE: float = otlp.share("PROVING_TRACED_SHARE", env.float("PROVING_TRACED_SHARE", default=1.0))
 
-# Sign-in with an OpenID Connect provider, enabled by an issuer. See docs/identity.md.
+# Sign-in with an OpenID Connect provider, enabled by an issuer. See docs/operations/identity.md.
 OIDC_ISSUER: str = env.str("PROVING_OIDC_ISSUER", default="").removesuffix("/.well-known/openid-configuration")
 OIDC_NAME: str = env.str("PROVING_OIDC_NAME", default="single sign-on")
 OIDC_CLIENT_ID: str = env.str("PROVING_OIDC_CLIENT_ID", default="")
@@ -98,10 +98,10 @@ mapping.check_provider(
     },
 )
 
-# CI platforms whose jobs may exchange their ID tokens for API tokens. See docs/identity.md.
+# CI platforms whose jobs may exchange their ID tokens for API tokens. See docs/operations/identity.md.
 CI_ISSUERS = mapping.issuers("PROVING_CI_ISSUERS", env.list("PROVING_CI_ISSUERS", default=[]))
 
-# Roles, in the instance or in a team, that require a second factor. See docs/identity.md.
+# Roles, in the instance or in a team, that require a second factor. See docs/operations/identity.md.
 SECOND_FACTOR_ROLES = mapping.roles("PROVING_SECOND_FACTOR_ROLES", env.list("PROVING_SECOND_FACTOR_ROLES", default=[]))
 
 # Authors may not accept their own decisions.

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A campaign through the API: docs/campaign.sh [HOST]; docs/api.md explains each call.
+# A campaign through the API: docs/campaign.sh [HOST]; docs/reference/api.md explains each call.
 # Reads BASE_URL (such as http://127.0.0.1:8000) and TOKEN from the environment. HOST is a name; the default is the first host.
 set -eu
 

@@ -4,7 +4,7 @@
 #     HOST=db1 docs/pipeline.sh settings.postgresql.synchronous_commit=off,on
 #
 # The value before the comma is the old one, the value after it the new one. Further arguments go to `proving run`. proving must
-# be on the PATH and logged in, or PROVING_URL and PROVING_TOKEN set, as a tuner. docs/cli.md has the exit codes.
+# be on the PATH and logged in, or PROVING_URL and PROVING_TOKEN set, as a tuner. docs/reference/cli.md has the exit codes.
 set -eu
 
 : "${HOST:?set HOST to the name of a host; see: proving hosts}"

@@ -1,4 +1,4 @@
-"""The parts of docs/cli.md that are made from the program itself: python -m tests.cli.reference"""
+"""The parts of docs/reference/cli.md that are made from the program itself: python -m tests.cli.reference"""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 from proving.__main__ import app
 from proving.errors import MEANING
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "cli.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 
 
 def with_part(text: str, name: str, part: str) -> str:

@@ -1,4 +1,4 @@
-"""The session of docs/cli.md, carried out for real and written down there: python -m tests.cli.session"""
+"""The session of docs/reference/cli.md, carried out for real and written down there: python -m tests.cli.session"""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SESSION = [
 
 def record(ground: Ground, home: Path) -> list[tuple[str, int, str]]:
     """(command, exit code, output) of each command, for a user with a checkout below `home`."""
-    (home / "docs").symlink_to(DOCUMENT.parent)
+    (home / "docs").symlink_to(DOCUMENT.parents[1])
     program = Program(home, env={"COLUMNS": "116"})
     return [_entered(program, command.format(url=ground.stack.base_url), ground.client.token) for command, _ in SESSION]
 

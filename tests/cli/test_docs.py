@@ -1,4 +1,4 @@
-"""docs/cli.md agrees with the options and the recorded session of the program."""
+"""docs/reference/cli.md agrees with the options and the recorded session of the program."""
 
 from __future__ import annotations
 

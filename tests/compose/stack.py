@@ -1,4 +1,4 @@
-"""docker-compose.yml in a copy of this checkout, set up as in docs/production.md, and calls to its services."""
+"""docker-compose.yml in a copy of this checkout, set up as in docs/operations/production.md; calls to its services."""
 
 from __future__ import annotations
 
@@ -173,7 +173,8 @@ def _filled(example: str) -> dict[str, str]:
 
 
 def _build_settings(folder: Path) -> dict[str, str]:
-    """This machine's CAs and package index for the build, as docs/production.md says under "Building the image"."""
+    """This machine's CAs and package index for the build, as "Building the image" in docs/operations/production.md
+    says."""
     settings = {}
     if index := package_index.settings():
         (folder / "pip.conf").write_text(package_index.pip_conf(index))

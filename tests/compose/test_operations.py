@@ -1,4 +1,5 @@
-"""What docs/production.md says of a running stack: upgrade, several dispatchers, backup, restore, keys, down and up."""
+"""What docs/operations/production.md says of a running stack: upgrade, several dispatchers, backup, restore, keys, down
+and up."""
 
 from __future__ import annotations
 
@@ -23,13 +24,13 @@ LOADED = "registry.invalid/proving-ground:1.2.3"
 # The next major version, as far as this needs one: the same programs with a directory of their own in the volume.
 NEXT = "proving-ground-test-next-postgres"
 NEXT_DOCKERFILE = "FROM postgres:18\nENV PGDATA=/var/lib/postgresql/next/docker\n"
-PRODUCTION = (CHECKOUT / "docs" / "production.md").read_text()
+PRODUCTION = (CHECKOUT / "docs" / "operations" / "production.md").read_text()
 COMMANDS = re.compile(r"^ {4,}(.*docker compose .*)$", re.MULTILINE)
 
 
 @pytest.fixture
 def two_of_each(stack: Stack) -> Iterator[None]:
-    """Two dispatchers and two workers, by the variables of docs/production.md."""
+    """Two dispatchers and two workers, by the variables of docs/operations/production.md."""
     stack.set_variables(DISPATCHERS="2", WORKERS="2")
     stack.start()
     yield
@@ -236,7 +237,7 @@ def bring_up(stack: Stack, host: Host) -> None:
 
 
 def documented_commands(title: str) -> list[str]:
-    """The commands with docker compose of the section of docs/production.md with this title."""
+    """The commands with docker compose of the section of docs/operations/production.md with this title."""
     return COMMANDS.findall(re.split(r"\n##+ ", PRODUCTION.partition(f"# {title}\n")[2])[0])
 
 

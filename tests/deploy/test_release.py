@@ -39,7 +39,7 @@ def checkout(tmp_path: Path) -> Path:
     write(root, "cli/pyproject.toml", text.replace(release.declared(root / "cli" / "pyproject.toml"), "1.2.3"))
     write(root, "CHANGELOG.md", "# Changes\n\n## 1.2.3 - 2026-11-23\n\n- All of it.\n\n## 1.2.2 - 2026-10-01\n")
     write(root, "README.md", "PostgreSQL 18.6.3 and proving-1.2.3-py3-none-any.whl\n")
-    write(root, "docs/production.md", "proving-ground:1.2.3 and git checkout v1.2.3\n")
+    write(root, "docs/operations/production.md", "proving-ground:1.2.3 and git checkout v1.2.3\n")
     write(root, "deploy/kubernetes/web.yaml", "image: proving-ground:1.2.3\n")
     for name in ("requirements/runtime.txt", "Dockerfile", "docker-compose.yml", "agents/__init__.py"):
         write(root, name, (release.ROOT / name).read_text())
@@ -65,7 +65,12 @@ def test_a_clean_tag_whose_documents_agree_may_be_released(checkout: Path) -> No
         ("CHANGELOG.md", "1.2.3 - 2026-11-23", "Unreleased", "begins with 'Unreleased': its first section must be"),
         ("CHANGELOG.md", "## 1.2.3 - 2026-11-23", "", "CHANGELOG.md begins with version 1.2.2, and"),
         ("CHANGELOG.md", "2026-11-23", "2026-11-24", "which is in the future"),
-        ("docs/production.md", "ground:1.2.3", "ground:1.2.2", "docs/production.md names version 1.2.2, and"),
+        (
+            "docs/operations/production.md",
+            "ground:1.2.3",
+            "ground:1.2.2",
+            "docs/operations/production.md names version 1.2.2, and",
+        ),
         ("README.md", "proving-1.2.3", "proving-1.1.0", "README.md names version 1.1.0, and"),
         ("deploy/kubernetes/web.yaml", "ground:1.2.3", "ground:1.2.2", "kubernetes/web.yaml names version 1.2.2, and"),
     ],

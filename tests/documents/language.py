@@ -1,6 +1,7 @@
-"""python -m tests.documents.language: words that docs/glossary.md replaces, and long sentences, in texts for users.
+"""python -m tests.documents.language: long sentences in texts for users, and words that the glossary replaces.
 
-It reads templates, documents, and the messages in Python and JavaScript sources (tests/documents/messages.py).
+The glossary is docs/reference/glossary.md. The texts are those of templates, documents, and the messages in Python and
+JavaScript sources (tests/documents/messages.py).
 
 Part of make lint. It fails when there are more than LIMITS allows; lower a limit with each correction, never raise it.
 `--list` prints every finding with its file.

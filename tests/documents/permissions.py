@@ -1,4 +1,4 @@
-"""docs/permissions.md: every endpoint with every method, and the least role that it answers.
+"""docs/reference/permissions.md: every endpoint with every method, and the least role that it answers.
 
     python -m tests.documents.permissions
 
@@ -26,7 +26,7 @@ from django.urls import URLPattern, URLResolver, get_resolver  # noqa: E402
 from apps.accounts.models import ANY, NONE, Role, Scope  # noqa: E402
 from apps.accounts.notices.kinds import CHANNELS  # noqa: E402
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "permissions.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "reference" / "permissions.md"
 VIEWER, OPERATOR, TUNER, ADMIN = Role
 
 
@@ -433,7 +433,8 @@ a token needs. Each scope includes *read*. *any* is permitted with each scope, *
 no scopes.
 
 The columns are roles in the instance. If the column *of a team's* says *the role there* and a team owns the object,
-your role in that team counts instead. For a campaign, it is the team of each of its hosts ([teams.md](teams.md)).
+your role in that team counts instead. For a campaign, it is the team of each of its hosts: see
+[teams.md](../operations/teams.md).
 The column *of another team, private* is for users who are not a member of the private team that owns the object. Lists
 leave such objects out.
 """
@@ -441,7 +442,7 @@ PEOPLE = "anonymous | viewer | operator | tuner | admin | of a team's | of anoth
 
 
 def render() -> str:
-    """The text of docs/permissions.md."""
+    """The text of docs/reference/permissions.md."""
     lines = [
         HEAD,
         "## Pages",

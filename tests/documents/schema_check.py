@@ -24,7 +24,7 @@ from embedded.temporary import TemporaryStack
 from tests.servers import remote
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENT = ROOT / "docs" / "api.md"
+DOCUMENT = ROOT / "docs" / "reference" / "api.md"
 RECORD = re.compile(r"<!-- schema check -->.*?<!-- /schema check -->", re.DOTALL)
 CHECKS = (
     *("not_a_server_error", "status_code_conformance", "content_type_conformance", "response_headers_conformance"),

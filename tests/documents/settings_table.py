@@ -1,4 +1,4 @@
-"""docs/settings.md, made from the catalogue of settings and from the tests that apply, prove and restore each for real.
+"""docs/reference/settings.md, made from the catalogue of settings and from the tests that prove each for real.
 
     python -m tests.documents.settings_table
 
@@ -24,7 +24,7 @@ from agents.run.planning import plan_settings
 from agents.settings import SETTINGS, Plan, Setting
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENT = ROOT / "docs" / "settings.md"
+DOCUMENT = ROOT / "docs" / "reference" / "settings.md"
 CASES = ROOT / "tests" / "agents" / "cases"
 WHERE = ("here", "lab")
 MOST_NAMES = 5

@@ -14,7 +14,7 @@ from tests.site.generated_pages.variables import COMPOSE
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-PRODUCTION = (ROOT / "docs" / "production.md").read_text()
+PRODUCTION = (ROOT / "docs" / "operations" / "production.md").read_text()
 
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -89,13 +89,13 @@ def test_every_documented_backup_is_written_for_its_owner_only() -> None:
 
 def test_every_recipe_is_documented_and_no_other() -> None:
     files = {file.name for file in (ROOT / "apps" / "campaigns" / "recipes").glob("*.yaml")}
-    rows = re.findall(r"^\| `([\w.-]+\.yaml)`", (ROOT / "docs" / "recipes.md").read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `([\w.-]+\.yaml)`", (ROOT / "docs" / "guides" / "recipes.md").read_text(), re.MULTILINE)
 
     assert sorted(rows) == sorted(files)
 
 
 def test_every_format_is_documented_and_no_other() -> None:
-    rows = re.findall(r"^\| (`[^|]+`) \|", (ROOT / "docs" / "formats.md").read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| (`[^|]+`) \|", (ROOT / "docs" / "reference" / "formats.md").read_text(), re.MULTILINE)
 
     assert sorted(kind for row in rows for kind in re.findall(r"`([\w-]+)`", row)) == sorted(FORMATS)
 

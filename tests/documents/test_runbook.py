@@ -20,7 +20,7 @@ from tests.apps.wiring.test_metrics import metrics_in
 from tests.documents import language, messages
 
 ROOT = Path(__file__).resolve().parents[2]
-RUNBOOK = (ROOT / "docs" / "runbook.md").read_text()
+RUNBOOK = (ROOT / "docs" / "operations" / "runbook.md").read_text()
 ALERTS = {
     rule["alert"]: rule
     for group in yaml.safe_load((ROOT / "deploy" / "alerts.yml").read_text())["groups"]
@@ -28,7 +28,7 @@ ALERTS = {
 }
 SERVICES = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"].keys()
 METRICS = "".join((ROOT / "apps" / "monitoring" / name).read_text() for name in ("metrics.py", "latencies.py"))
-PRODUCTION = (ROOT / "docs" / "production.md").read_text()
+PRODUCTION = (ROOT / "docs" / "operations" / "production.md").read_text()
 PARTS = ["Symptom", "Causes", "Check", "Next step", "Afterwards"]
 # Kinds of events that report results. All others report a failure.
 RESULTS = {"campaign.finished", "schedule.regression", "decision.stale", "decision.contradicted"}
@@ -99,7 +99,9 @@ def test_a_section_has_its_parts_in_their_order(section: Section) -> None:
 def test_an_alert_is_the_symptom_of_the_section_that_it_names(alert: str) -> None:
     found = sections_with(f"Alert `{alert}`")
 
-    assert [f"docs/runbook.md#{section.anchor}" for section in found] == [ALERTS[alert]["annotations"].get("runbook")]
+    assert [f"docs/operations/runbook.md#{section.anchor}" for section in found] == [
+        ALERTS[alert]["annotations"].get("runbook")
+    ]
 
 
 def test_the_runbook_names_no_other_alert() -> None:

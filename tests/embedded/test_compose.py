@@ -175,7 +175,7 @@ def test_the_image_has_version_commit_and_health_check() -> None:
     assert "groupadd --system --gid 10001" in IMAGE
 
 
-@pytest.mark.parametrize("file", ["deploy/nginx.conf", "docs/production.md"])
+@pytest.mark.parametrize("file", ["deploy/nginx.conf", "docs/operations/production.md"])
 def test_the_proxy_accepts_the_size_of_an_import(file: str) -> None:
     (mib,) = set(re.findall(r"^ +client_max_body_size (\d+)m;$", (paths.CHECKOUT / file).read_text(), re.MULTILINE))
 

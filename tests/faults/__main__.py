@@ -1,4 +1,4 @@
-"""python -m tests.faults [boundaries|matrix|document]...: counts again, then writes docs/faults.md. As root.
+"""python -m tests.faults [boundaries|matrix|document]...: counts again, then writes docs/background/faults.md. As root.
 
 boundaries: kills at every boundary of every setting of this machine. matrix: the tests of tests/faults, each fault many
 times. document: only writes. Without an argument, all three. The soak and the campaign under fire have commands of
@@ -92,7 +92,9 @@ PARTS = {"boundaries": boundaries, "matrix": matrix, "document": lambda: True}
 
 
 def main(*argv: str) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults", description="Counts faults for docs/faults.md.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.faults", description="Counts faults for docs/background/faults.md."
+    )
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; without any: all of them")
     chosen = parser.parse_args(argv).parts
     if unknown := [part for part in chosen if part not in PARTS]:

@@ -23,7 +23,7 @@ from tests.faults.injection import matrix
 from tests.faults.injection.cases import ACROSS_BOOTS, CASES, IMPOSSIBLE, IN_LAB, all_sysctls, sysctl
 from tests.faults.injection.matrix import Ground
 
-# Written out for docs/settings.md, which reads the marks from the source.
+# Written out for docs/reference/settings.md, which reads the marks from the source.
 HERE = [
     pytest.param("cpu_affinity", marks=pytest.mark.proves("cpu_affinity", where="here")),
     pytest.param("numa", marks=[pytest.mark.proves("numa", where="here"), pytest.mark.needs("numactl")]),

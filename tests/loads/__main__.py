@@ -1,4 +1,4 @@
-"""python -m tests.loads tpcc|twin: measures the figures in docs/tpcc.md and docs/twin.md, and prints them.
+"""python -m tests.loads tpcc|twin: measures and prints the figures in docs/reference/tpcc.md and docs/guides/twin.md.
 
 Starts the whole stack, registers this machine over SSH, and creates the campaigns with the API. Needs root.
 """

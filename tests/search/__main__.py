@@ -1,4 +1,4 @@
-"""python -m tests.search: simulates the tables of docs/search.md. Takes hours on two CPUs, less with --seeds."""
+"""python -m tests.search: simulates the tables of docs/guides/search.md. Takes hours on two CPUs, less with --seeds."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from tests.site.__main__ import SITE
 from tests.site.build import Built, build
 
 pytestmark = pytest.mark.docs
-INDEX = "# Index\n\n```{toctree}\ndocs/hosts\ndocs/recipes\n```\n"
-RECIPES = "# Recipes\n\n## How one looks\n\nAs [hosts](hosts.md) do.\n"
+INDEX = "# Index\n\n```{toctree}\ndocs/hosts\ndocs/guides/recipes\n```\n"
+RECIPES = "# Recipes\n\n## How one looks\n\nAs [hosts](../hosts.md) do.\n"
 SHOWN = re.compile(r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["']([^"']+)|<link\b[^>]*\bhref=["']([^"']+)""")
 FETCHED = re.compile(r"""(?:url\(|@import\s+)["']?(https?:)?//""")
 
@@ -21,7 +21,7 @@ FETCHED = re.compile(r"""(?:url\(|@import\s+)["']?(https?:)?//""")
 # What leads nowhere, each in a line of its own from the third on, and how that is named.
 DEAD = [
     ("[page](gone.md)", "gone.md"),
-    ("[heading of another](recipes.md#gone)", "gone"),
+    ("[heading of another](guides/recipes.md#gone)", "gone"),
     ("[heading](#nowhere)", "nowhere"),
     ("[file](../apps/gone.yaml)", "../apps/gone.yaml"),
     ("![image](screenshots/gone.png)", "gone.png"),
@@ -35,7 +35,7 @@ def built(folder: Path, hosts: str, *further: str) -> Built:
     """A checkout of two pages, a file and an index, as a site: docs/hosts.md is given, `further` pages are named."""
     checkout, source = folder / "checkout", folder / "source"
     sources.write(checkout / "docs" / "hosts.md", hosts)
-    sources.write(checkout / "docs" / "recipes.md", RECIPES)
+    sources.write(checkout / "docs" / "guides" / "recipes.md", RECIPES)
     sources.write(checkout / "apps" / "recipes" / "ours.yaml", "version: 1\n")
     for name in further:
         sources.write(checkout / name, f"# {name}\n")
@@ -52,11 +52,11 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 
 def test_pages_files_and_folders_of_the_checkout_are_reached_from_where_they_are(tmp_path: Path) -> None:
-    sound = "# Hosts\n\n[how](recipes.md#how-one-looks) [file](../apps/recipes/ours.yaml) [folder](../apps/recipes)\n"
+    links = "[how](guides/recipes.md#how-one-looks) [file](../apps/recipes/ours.yaml) [folder](../apps/recipes)"
 
-    assert built(tmp_path, sound) == Built(True, "")
+    assert built(tmp_path, f"# Hosts\n\n{links}\n") == Built(True, "")
     page = (tmp_path / "site" / "docs" / "hosts.html").read_text()
-    assert 'href="recipes.html#how-one-looks"' in page
+    assert 'href="guides/recipes.html#how-one-looks"' in page
     assert 'href="../apps/recipes/index.html"' in page
     assert list((tmp_path / "site" / "_downloads").rglob("ours.yaml"))
 

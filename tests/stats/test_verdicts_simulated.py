@@ -50,7 +50,7 @@ def test_at_most_5_percent_of_campaigns_of_equal_levels_show_a_difference(levels
 
     false = share([any(one.verdict in FOUND for one in each) for each in comparisons])
     beyond = share([any(one.verdict in ("better", "worse") for one in each) for each in comparisons])
-    print("A/A", levels, blocked, many, f"{false:.4f} beyond {beyond:.4f}")  # noqa: T201 - for docs/statistics.md
+    print("A/A", levels, blocked, many, f"{false:.4f} beyond {beyond:.4f}")  # noqa: T201 - for docs/background/statistics.md
     assert false <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / many)
 
 

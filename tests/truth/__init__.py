@@ -1,11 +1,11 @@
 """Simulations with a known truth: how often verdicts are wrong, intervals cover and differences are found.
 
     python -m tests.truth                 # list the scenarios
-    python -m tests.truth NAME ...        # simulate those whose names begin so, and write them into docs/statistics.md
+    python -m tests.truth NAME ...        # simulate those whose names begin so, and write them into the document
     python -m tests.truth all
 
 A group of scenarios is a file of scenarios/ with a list SCENARIOS; its line in GROUPS adds it. The figures are in
-measured.json, from which the table of docs/statistics.md is made.
+measured.json, from which the table of the document, docs/background/statistics.md, is made.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of docs/statistics.md, generated from the published results."""
+"""The table of docs/background/statistics.md, generated from the published results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.truth.scenario import Measured, Scenario, Share, read_measured
 
 ROOT = Path(__file__).resolve().parents[2]
 MEASURED = Path(__file__).with_name("measured.json")
-DOCUMENT = ROOT / "docs" / "statistics.md"
+DOCUMENT = ROOT / "docs" / "background" / "statistics.md"
 BEGIN, END = "<!-- made by python -m tests.truth -->\n", "<!-- end of what it made -->\n"
 HEAD = "| scenario | campaigns | false alarms | covers | found | found as advised |\n|---|---|---|---|---|---|\n"
 

@@ -1,4 +1,7 @@
-"""Sessions end when the provider takes the access away: each request checks what docs/identity.md promises."""
+"""Sessions end when the provider takes the access away: each request checks what is promised.
+
+The promises are in docs/operations/identity.md.
+"""
 
 from __future__ import annotations
 

@@ -77,7 +77,8 @@ def _no_link(user: User) -> str:
     reason = f"No link was made, because a password does not work for {user}."
     if access.linked(user) or settings.OIDC_LINK_BY_EMAIL:
         return f"{reason} {user} signs in with {settings.OIDC_NAME}."
-    return f"{reason} Users of {settings.OIDC_NAME} need no invitation. To link invited ones, see docs/identity.md."
+    link = "To link invited ones, see docs/operations/identity.md."
+    return f"{reason} Users of {settings.OIDC_NAME} need no invitation. {link}"
 
 
 @require_POST

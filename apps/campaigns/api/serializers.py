@@ -151,7 +151,9 @@ class NuisanceSerializer(serializers.Serializer[Any]):
 
 
 class NewRecipeSerializer(serializers.Serializer[Any]):
-    yaml = serializers.CharField(trim_whitespace=False, max_length=LARGEST, help_text="a recipe, see docs/recipes.md")
+    yaml = serializers.CharField(
+        trim_whitespace=False, max_length=LARGEST, help_text="a recipe, see docs/guides/recipes.md"
+    )
 
 
 class RecipeSerializer(serializers.Serializer[Any]):

@@ -12,7 +12,7 @@ UNTIL = {
     "width": "the CI of a comparison is narrower than requested",
     "verdict": "the verdict of a comparison is certain",
 }
-# How alpha is spent over the interim analyses; the default of each rule. See docs/statistics.md.
+# How alpha is spent over the interim analyses; the default of each rule. See docs/background/statistics.md.
 SPENDING = ("obrien_fleming", "pocock")
 USUAL = {"width": "pocock", "verdict": "obrien_fleming"}
 LEAST = 5

@@ -134,7 +134,7 @@ def _loaded(text: str) -> Any:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         raise PlanError(
-            "yaml", f"{where}{error.problem or error.context}", hint="see docs/recipes.md for an example"
+            "yaml", f"{where}{error.problem or error.context}", hint="see docs/guides/recipes.md for an example"
         ) from error
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         raise PlanError("yaml", f"{error}"[:300], hint="plain YAML in UTF-8") from error
@@ -170,7 +170,7 @@ def _check_schema(read: Any) -> None:
         rules.check_schema(WHOLE, read, SCHEMA)
     except PlanError as error:
         error.subject = error.subject.removeprefix(f"{WHOLE}.")
-        raise PlanError(error.subject, error.message[:300], hint=error.hint or "see docs/recipes.md") from error
+        raise PlanError(error.subject, error.message[:300], hint=error.hint or "see docs/guides/recipes.md") from error
 
 
 def _check_factor(field: str, factor: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ MAX_NAMED = 5  # runs in a row
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits from the environment; see docs/production.md."""
+    """Limits from the environment; see docs/operations/production.md."""
 
     free_mib: int
     clock_s: float

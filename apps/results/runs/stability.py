@@ -21,7 +21,7 @@ from common.verdicts import Tone
 from common.wording import percent
 from stats.model import Floats
 
-# With fewer samples, noise is mistaken for a warm-up too often; see docs/statistics.md.
+# With fewer samples, noise is mistaken for a warm-up too often; see docs/background/statistics.md.
 FEWEST = 60
 CYCLES = 2
 MOST_STALLS = 50

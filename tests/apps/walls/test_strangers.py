@@ -18,8 +18,8 @@ def two(db: None) -> Worlds:
 
 
 def not_hidden(requests: list[Request], answers: dict[Request, Answer]) -> list[tuple[str, int]]:
-    """Successful requests that name an object of the private team: those with 404 in docs/permissions.md. Invalid
-    requests, and those that need a role in the instance, get 400 and 403 whatever exists."""
+    """Successful requests that name an object of the private team: those with 404 in docs/reference/permissions.md.
+    Invalid requests, and those that need a role in the instance, get 400 and 403 whatever exists."""
     of_pages = {each.name: each for each in permissions.endpoints()}
     of_api = {(each.url_name, each.method): each for each in ALL}
     wrong = []

@@ -1,4 +1,4 @@
-"""docs/faults.md from seen.json: the fault matrix, the long runs, the boundaries of the journal."""
+"""docs/background/faults.md from seen.json: the fault matrix, the long runs, the boundaries of the journal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from tests.faults.counts.ledger import FAULTS, Row, load
 
 ROOT = Path(__file__).resolve().parents[3]
-DOCUMENT = ROOT / "docs" / "faults.md"
+DOCUMENT = ROOT / "docs" / "background" / "faults.md"
 HEAD = """# Fault tests
 
 `python -m tests.faults` and its parts generate this page from their counts (`tests/faults/counts/seen.json`). Do not
@@ -42,7 +42,7 @@ The agent is killed with SIGKILL at each boundary of its journal. Some of these 
 
 After the next contact with the host, everything that a run could leave changed is compared with its state before.
 That includes sysctls, memory, processors, disk queues, mounts, files and processes.
-[The list](../tests/servers/snapshot.py) also names values that change by themselves.
+[The list](../../tests/servers/snapshot.py) also names values that change by themselves.
 
 | what | boundaries | kills | differences found |
 |---|---|---|---|
@@ -50,7 +50,7 @@ That includes sysctls, memory, processors, disk queues, mounts, files and proces
 FOOT = """
 `make test-all` repeats this with a smaller sample of the last three rows, `make test ARGS="-m slow tests/faults"`
 with every boundary of the last two. If another program on the machine changed a value meanwhile, the row is measured
-again with another value: {again}. For power failures, see [the lab](../CONTRIBUTING.md#the-lab).
+again with another value: {again}. For power failures, see [the lab](../../CONTRIBUTING.md#the-lab).
 """
 
 
@@ -74,7 +74,7 @@ def _line(number: int, name: str, by_test: dict[str, Row]) -> str:
     counts = ("times", "lost", "duplicated", "overlapping", "changed")
     sums = [f"{sum(getattr(row, count) for row in by_test.values()):,}".replace(",", " ") for count in counts]
     tests = sorted({test.partition("[")[0] for test in by_test})
-    by = ", ".join(f"[{_short(test)}](../{test.partition('::')[0]})" for test in tests)
+    by = ", ".join(f"[{_short(test)}](../../{test.partition('::')[0]})" for test in tests)
     return f"| {number} | {name} | {' | '.join(sums)} | {max(row.day for row in by_test.values())} | {by} |\n"
 
 

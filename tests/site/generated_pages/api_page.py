@@ -18,8 +18,8 @@ HEAD = """\
 # Addresses of the API
 
 Every operation of the OpenAPI schema. The server has the schema at `/api/schema/`, and shows it with all fields at
-`/api/docs/`. *From* is the lowest role with access. [The tour](../docs/api.md) runs a campaign with these operations;
-[errors](errors.md) have one format.
+`/api/docs/`. *From* is the lowest role with access. [The tour](../docs/reference/api.md) runs a campaign with these
+operations; [errors](errors.md) have one format.
 
 """
 

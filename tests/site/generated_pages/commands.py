@@ -19,8 +19,8 @@ PLAIN = {"COLUMNS": "88", "TERMINAL_WIDTH": "88", "NO_COLOR": "1", "TERM": "dumb
 COMMAND_LINE_HEAD = """\
 # The help of proving
 
-The output of `--help` of each command, and the exit codes. [The command line](../docs/cli.md) explains installation,
-login, and use in a pipeline.
+The output of `--help` of each command, and the exit codes. [The command line](../docs/reference/cli.md) explains
+installation, login, and use in a pipeline.
 
 ## Exit codes
 
@@ -29,8 +29,8 @@ MANAGEMENT_HEAD = """\
 # Commands of the server
 
 Proving Ground's commands of `manage.py`, for operators of the server. With compose, put `docker compose exec web`
-before `python manage.py`. [In production](../docs/production.md) says when to use each. All accept Django's options as
-well. Django's own commands, such as `migrate` and `clearsessions`, are also available.
+before `python manage.py`. [In production](../docs/operations/production.md) says when to use each. All accept Django's
+options as well. Django's own commands, such as `migrate` and `clearsessions`, are also available.
 
 """
 

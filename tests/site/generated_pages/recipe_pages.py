@@ -1,4 +1,4 @@
-"""A how-to for each built-in recipe, from its YAML and docs/recipes.md."""
+"""A how-to for each built-in recipe, from its YAML and docs/guides/recipes.md."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.site import markdown, navigation
 from tests.site.sources import ROOT
 
 Recipe = recipes.Recipe
-DOCUMENT = ROOT / "docs" / "recipes.md"
+DOCUMENT = ROOT / "docs" / "guides" / "recipes.md"
 UP = "../../docs/"
 MOST_LEVELS = 12
 # The host of apps/campaigns/recipes/reference.py, in words.
@@ -67,13 +67,13 @@ def _overview() -> str:
     lead = (
         "Each page has the question of a recipe, its factors and how they follow the host, its restarts, its duration, "
         "and how to start it. The pages are generated from the recipes. "
-        f"[Recipes]({UP}recipes.md) describes the format, and how to import your own.\n"
+        f"[Recipes]({UP}guides/recipes.md) describes the format, and how to import your own.\n"
     )
     return "\n".join(["# Recipe catalogue\n", lead, markdown.table(("recipe", "question", "level"), rows), *tree])
 
 
 def page(name: str, recipe: Recipe, document_rows: list[list[str]]) -> str:
-    """`document_rows` are the rows of the tables of docs/recipes.md."""
+    """`document_rows` are the rows of the tables of docs/guides/recipes.md."""
     parts = (
         _head(recipe),
         _needs(name, recipe, document_rows),
@@ -102,14 +102,14 @@ def _level(recipe: Recipe) -> str:
 
 
 def _needs(name: str, recipe: Recipe, document_rows: list[list[str]]) -> str:
-    """Its level, the tools of its steps, and what docs/recipes.md says besides."""
+    """Its level, the tools of its steps, and what docs/guides/recipes.md says besides."""
     stated = next((row[2] for row in document_rows if row[0] == f"`{name}.yaml`"), "")
     tools = dict.fromkeys(tool for step in recipe["steps"] for tool in WORKLOADS[step["kind"]].needs(step["options"]))
     lines = [f"- A host of level *{_level(recipe)}*, see [privileges]({UP}hosts.md#privileges)."]
     lines += [f"- On the host: {markdown.code(tools)}."] if tools else []
     known = {"level root", *(f"`{tool}`" for tool in tools)}
     further = ", ".join(each for each in stated.split(", ") if each and each not in known)
-    lines += [f"- Also: {markdown.moved(further, 'recipes.md', UP)}."] if further else []
+    lines += [f"- Also: {markdown.moved(further, 'guides/recipes.md', UP)}."] if further else []
     return "\n".join(["## What it needs\n", *lines, ""])
 
 
@@ -124,8 +124,8 @@ def _varied(recipe: Recipe) -> str:
     lines = [
         "## What it varies\n",
         markdown.table(head, rows),
-        f"The design is {design}, see [campaigns]({UP}campaigns.md). Levels follow the facts of the host that you "
-        f"choose; the example is a host of {EXAMPLE}. You can remove, change or add levels in the form.\n",
+        f"The design is {design}, see [campaigns]({UP}guides/campaigns.md). Levels follow the facts of the host that "
+        f"you choose; the example is a host of {EXAMPLE}. You can remove, change or add levels in the form.\n",
     ]
     lines += ["The same in all runs, unless a profile is chosen:\n", _held(held)] if held else []
     return "\n".join(lines)
@@ -193,7 +193,7 @@ def _hours(recipe: Recipe) -> str:
         rows.append(
             (
                 "data, once per host",
-                f"their bytes at {pace}, an estimate: {span(data_s)}; see [data sets]({UP}datasets.md)",
+                f"their bytes at {pace}, an estimate: {span(data_s)}; see [data sets]({UP}guides/datasets.md)",
             )
         )
     lead = "The estimate of the preview, for the host of the example:\n"
@@ -221,7 +221,7 @@ def _answer(recipe: Recipe) -> str:
         f"- The minimum effect is {recipe['delta'] * 100:g} %. Each combination runs {recipe['repetitions']} times.",
         f"- Order: *{order.replace('_', ' ')}*, {ORDERS[order]}.",
         f"- Chart: {recipe['chart']}",
-        f"- The verdict is explained in [how a verdict is reached]({UP}statistics.md).",
+        f"- The verdict is explained in [how a verdict is reached]({UP}background/statistics.md).",
     ]
     return "\n".join(["## How it is judged\n", *lines, ""])
 
@@ -240,10 +240,10 @@ def _start(name: str, recipe: Recipe) -> str:
     lines = [
         "## Start it\n",
         browser,
-        f"**From a shell**, see [the command line]({UP}cli.md):\n",
+        f"**From a shell**, see [the command line]({UP}reference/cli.md):\n",
         markdown.fenced(shell),
     ]
-    return "\n".join([*lines, f"**Over the API**, see [the tour]({UP}api.md):\n", markdown.fenced(calls)])
+    return "\n".join([*lines, f"**Over the API**, see [the tour]({UP}reference/api.md):\n", markdown.fenced(calls)])
 
 
 def _fewer(name: str, recipe: Recipe) -> Iterator[str]:
@@ -261,10 +261,10 @@ def _results(name: str, document_rows: list[list[str]]) -> str:
     )
     if row is None:
         return "## Results of a trial run\n\nThere are no results yet.\n"
-    _, small, runs, sentence = (markdown.moved(each, "recipes.md", UP) for each in row)
+    _, small, runs, sentence = (markdown.moved(each, "guides/recipes.md", UP) for each in row)
     lines = (
         [f"- Reduced: {small}", *([f"- Runs: {runs}"] if runs else []), f"- {sentence}"] if small else [f"- {sentence}"]
     )
-    link = f"[trial runs]({UP}recipes.md#results-of-trial-runs)"
+    link = f"[trial runs]({UP}guides/recipes.md#results-of-trial-runs)"
     where = f"For the machine, the day and the limits of this result, see {link}.\n"
     return "\n".join(["## Results of a trial run\n", where, *lines, ""])

@@ -11,7 +11,7 @@ WORKLOADS_HEAD = """\
 # Tools of a workload
 
 Every tool that a step may name as its `kind`, with the options of the form and the API, and its figures. Generated
-from the agent's registry. [Workloads](../docs/workloads.md) explains steps.
+from the agent's registry. [Workloads](../docs/reference/workloads.md) explains steps.
 
 """
 FIGURES_HEAD = """\

@@ -13,7 +13,7 @@ from tests.site.sources import ROOT
 
 SETTINGS = ROOT / "apps" / "settings.py"
 METRICS = ROOT / "apps" / "monitoring" / "metrics.py"
-PRODUCTION = ROOT / "docs" / "production.md"
+PRODUCTION = ROOT / "docs" / "operations" / "production.md"
 PAGE = """\
 # Variables
 
@@ -21,8 +21,8 @@ Every variable of the environment that a program of Proving Ground reads.
 
 ## The server
 
-`apps/settings.py` reads them. [In production](../docs/production.md#variables) has examples. Separate list items with
-commas.
+`apps/settings.py` reads them. [In production](../docs/operations/production.md#variables) has examples. Separate list
+items with commas.
 
 {server}
 ## Compose
@@ -123,7 +123,7 @@ def _plain(meanings: dict[str, str]) -> str:
 
 def _described(variable: Variable, row: list[str]) -> tuple[str, str]:
     """Its default and what it means; where the source computes the default, the default is that of the document."""
-    _, meaning, default, _ = (markdown.moved(each, "production.md", "../docs/") for each in row)
+    _, meaning, default, _ = (markdown.moved(each, "operations/production.md", "../docs/") for each in row)
     if variable.default is None:
         return "required", meaning
     try:
@@ -163,7 +163,7 @@ METRICS_PAGE = """\
 # Metrics
 
 The gauges of `GET /metrics`, read from `apps/monitoring/metrics.py`. For access and scraping, see
-[metrics and logs](../docs/production.md#metrics-and-logs).
+[metrics and logs](../docs/operations/production.md#metrics-and-logs).
 
 """
 

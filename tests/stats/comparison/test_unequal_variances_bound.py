@@ -49,5 +49,5 @@ def test_six_percent_false_alarms_cost_more_than_three_points_of_power() -> None
     # A rule claims a difference with some probability in each cell of variance and t: the best one for equal variances.
     best = linprog(-found, A_ub=np.array(nulls), b_ub=np.full(len(nulls), FALSE_AT_MOST), bounds=(0, 1))
 
-    print(f"at most {-best.fun:.3f} find the difference")  # noqa: T201 - the figure of docs/statistics.md
+    print(f"at most {-best.fun:.3f} find the difference")  # noqa: T201 - the figure of docs/background/statistics.md
     assert -best.fun < 0.80 - 0.03

@@ -43,7 +43,7 @@ def test_interim_analyses_of_equal_levels_stop_in_at_most_5_percent(kind: str, l
     same = simulate(kind, least, most, true=0.0, seed=1)
     beside = simulate(kind, least, most, true=float(np.log1p(DELTA)), seed=2)
 
-    print(kind, least, most, same, "at the margin", beside)  # noqa: T201 - the figures of docs/statistics.md
+    print(kind, least, most, same, "at the margin", beside)  # noqa: T201 - the figures of docs/background/statistics.md
     # Two standard errors of a simulation of this size are 0.0014.
     assert same["false"] <= 0.0514
     assert same["covers"] >= 0.9486

@@ -32,7 +32,9 @@ class Command(BaseCommand):
         parser.add_argument("--delta", type=float, help="the margin as a fraction; default: 0.02")
         parser.add_argument("--pattern", help="pattern of levels in file names, such as {policy}-{n}.out")
         parser.add_argument(
-            "--mapping", type=Path, help="all of these options, and columns, as a JSON file; see docs/importing.md"
+            "--mapping",
+            type=Path,
+            help="all of these options, and columns, as a JSON file; see docs/guides/importing.md",
         )
         parser.add_argument("--look", action="store_true", help="only show how the files are understood")
 

@@ -1,4 +1,4 @@
-"""The files that the agent opens and executes as root during a run, by strace, are those of docs/security.md."""
+"""The files that the agent opens and runs as root during a run, by strace, are those of docs/operations/security.md."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.session.alone import alone
 # One worker runs all of these tests, so there is one trace.
 pytestmark = [pytest.mark.needs("root", "strace", "fio"), pytest.mark.usefixtures("host_wide")]
 
-DOCUMENT = Path(__file__).parents[4] / "docs/security.md"
+DOCUMENT = Path(__file__).parents[4] / "docs/operations/security.md"
 ROW = re.compile(r"^\| (executes|reads|writes) \| (.+?) \| .+ \|$", re.MULTILINE)
 LOADED = ("/usr/lib/python3", "/usr/lib/locale/", "/usr/lib/x86_64-linux-gnu/", "/usr/lib/aarch64-linux-gnu/")
 LOADED += ("/usr/share/zoneinfo/", "/etc/ld.so.cache", "/etc/locale.alias", "/etc/ssl/openssl.cnf")

@@ -1,4 +1,4 @@
-"""Access that is removed at the provider ends within the time that docs/identity.md promises."""
+"""Access that is removed at the provider ends within the time that docs/operations/identity.md promises."""
 
 from __future__ import annotations
 

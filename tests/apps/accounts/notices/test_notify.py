@@ -90,7 +90,7 @@ def test_an_unknown_kind_is_refused(db: None) -> None:
 
 
 def test_the_documented_check_accepts_only_sent_messages(make_webhook: Make) -> None:
-    text = Path("docs/notifications.md").read_text()
+    text = Path("docs/operations/notifications.md").read_text()
     match = re.search(r"```python\n(.*?)```", text, re.DOTALL)
     assert match
     room: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""The commands in docs/production.md that renew referenced secrets, run as they are written."""
+"""The commands in docs/operations/production.md that renew referenced secrets, run as they are written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.hosts.models import Identity
 from apps.infrastructure import references
 
 pytestmark = [pytest.mark.fast, pytest.mark.needs("sshd")]
-DOCUMENT = Path(__file__).parents[4] / "docs" / "production.md"
+DOCUMENT = Path(__file__).parents[4] / "docs" / "operations" / "production.md"
 
 
 def commands(*words: str) -> list[str]:
