@@ -7,6 +7,7 @@ import sys
 
 from tests.site import generated, sources
 from tests.site.build import build
+from tests.site.moved import MOVED
 from tests.site.navigation import index
 
 SOURCE = sources.ROOT / "var" / "site-source"
@@ -24,7 +25,9 @@ def main() -> int:
     if not built.sound:
         sys.stderr.write("the site is not built: fix the errors above, in the file of the same name outside var/\n")
         return 1
-    sys.stdout.write(f"{len(list(SITE.rglob('*.html')))} pages: {SITE.relative_to(sources.ROOT)}/index.html\n")
+    sys.stdout.write(
+        f"{len(list(SITE.rglob('*.html'))) - len(MOVED)} pages: {SITE.relative_to(sources.ROOT)}/index.html\n"
+    )
     return 0
 
 

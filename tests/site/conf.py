@@ -1,5 +1,7 @@
 """The configuration of Sphinx; tests/site/sources.py lays out the pages."""
 
+from tests.site.moved import MOVED
+
 project = "Proving Ground"
 language = "en"
 extensions = ["myst_parser", "tests.site.links"]
@@ -13,6 +15,9 @@ html_theme = "furo"
 html_title = project
 html_favicon = "../../static/favicon.svg"
 html_static_path = ["static"]
+templates_path = ["templates"]
+html_additional_pages = dict.fromkeys(MOVED, "moved.html")
+html_context = {"moved": MOVED}
 html_css_files = ["site.css"]
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0072b2", "color-brand-content": "#0072b2"},

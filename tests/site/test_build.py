@@ -10,6 +10,7 @@ import pytest
 from tests.site import sources
 from tests.site.__main__ import SITE
 from tests.site.build import Built, build
+from tests.site.moved import MOVED
 
 pytestmark = pytest.mark.docs
 INDEX = "# Index\n\n```{toctree}\ndocs/hosts\ndocs/guides/recipes\n```\n"
@@ -72,6 +73,16 @@ def test_a_dead_link_fails_the_build_and_is_named_with_its_place(broken: Built, 
 def test_a_page_in_no_navigation_fails_the_build(broken: Built) -> None:
     assert not broken.sound
     assert [line for line in broken.errors.splitlines() if "docs/lost.md" in line and "toctree" in line]
+
+
+@pytest.mark.parametrize(("old", "new"), MOVED.items())
+def test_the_old_address_of_a_page_leads_to_the_new_one_with_its_heading(old: str, new: str) -> None:
+    page = (SITE / f"{old}.html").read_text()
+    (target,) = re.findall(r'location\.replace\("([^"]+)" \+ location\.hash\)', page)
+
+    assert (SITE / old).parent.joinpath(target) == SITE / f"{new}.html"
+    assert f'content="0; url={target}"' in page
+    assert (SITE / f"{new}.html").exists()
 
 
 def test_a_built_page_fetches_nothing_from_elsewhere() -> None:

@@ -14,6 +14,7 @@ from apps.campaigns.design.plan import REBOOTS
 from apps.campaigns.recipes.scale import NUMBERS, PLACEHOLDERS
 from tests.site import generated, markdown, navigation, sources
 from tests.site.generated_pages import api_page, commands, recipe_pages, variables
+from tests.site.moved import MOVED
 
 ROOT = sources.ROOT
 # Read by name, or by a constant that has the name.
@@ -40,6 +41,13 @@ def test_the_first_page_describes_every_page() -> None:
     lines = navigation.index((ROOT / "docs" / "index.md").read_text()).splitlines()
 
     assert [line for line in lines if line.startswith("- ") and not re.search(r"\.md\): \w", line)] == []
+
+
+def test_pages_move_to_pages_and_leave_no_page_behind() -> None:
+    listed = {page for section in navigation.SECTIONS for page in section.pages}
+
+    assert set(MOVED.values()) <= listed
+    assert not MOVED.keys() & listed
 
 
 @pytest.mark.parametrize("name", recipes.catalogue())
