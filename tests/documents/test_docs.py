@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agents.settings import SETTINGS, Setting
+from apps.campaigns import recipes
 from readers.formats import FORMATS
 from tests.documents import settings_table
 from tests.site.generated_pages.variables import COMPOSE
@@ -88,7 +89,7 @@ def test_every_documented_backup_is_written_for_its_owner_only() -> None:
 
 
 def test_every_recipe_is_documented_and_no_other() -> None:
-    files = {file.name for file in (ROOT / "apps" / "campaigns" / "recipes").glob("*.yaml")}
+    files = {f"{name}.yaml" for name in recipes.texts()}
     rows = re.findall(r"^\| `([\w.-]+\.yaml)`", (ROOT / "docs" / "guides" / "recipes.md").read_text(), re.MULTILINE)
 
     assert sorted(rows) == sorted(files)

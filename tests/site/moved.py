@@ -24,4 +24,6 @@ _FROM_DOCS = {
     "background": ("benchmarks", "faults", "proof", "statistics"),
 }
 # Old path -> new path, both without a suffix.
-MOVED = {f"docs/{page}": f"docs/{folder}/{page}" for folder, pages in _FROM_DOCS.items() for page in pages}
+MOVED = {f"docs/{page}": f"docs/{folder}/{page}" for folder, pages in _FROM_DOCS.items() for page in pages} | {
+    "apps/campaigns/recipes/index": "apps/campaigns/recipes/built_in/index"
+}

@@ -1,4 +1,4 @@
-"""Campaigns as data: each YAML file in this folder states a question and scales itself to the facts of a host."""
+"""Campaigns as data: each YAML file in built_in/ states a question and scales itself to the facts of a host."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from apps.campaigns.recipes.scale import scaled
 from common.errors import PlanError
 
 Recipe = dict[str, Any]
+FOLDER = Path(__file__).with_name("built_in")
 # Fields of a campaign that a recipe states; name, data set and factors are derived from those of the recipe.
 STATED = [
     name for name in CampaignDesign.names() if name in SCHEMA["properties"].keys() - {"name", "dataset", "factors"}
@@ -27,7 +28,7 @@ STATED = [
 @cache
 def texts() -> dict[str, str]:
     """Return the YAML of the built-in recipes by name, in the order of their file names."""
-    return {file.stem: file.read_text() for file in sorted(Path(__file__).parent.glob("*.yaml"))}
+    return {file.stem: file.read_text() for file in sorted(FOLDER.glob("*.yaml"))}
 
 
 @cache

@@ -13,6 +13,7 @@ import pytest
 import typer
 
 from apps.accounts.models import Membership, Role, Team, User
+from apps.campaigns import recipes
 from apps.campaigns.models import Campaign, Run
 from apps.decisions.api.views import DecisionSerializer
 from apps.decisions.models import Decision
@@ -296,8 +297,7 @@ def test_options_for_contents_that_were_imported_before_change_nothing_and_say_s
 
 
 def test_a_recipe_is_imported(proving: Program) -> None:
-    recipe = Path(__file__).parents[3] / "apps" / "campaigns" / "recipes" / "cpu-scaling.yaml"
-    text = recipe.read_text().replace("name: cpu-scaling", "name: ours")
+    text = (recipes.FOLDER / "cpu-scaling.yaml").read_text().replace("name: cpu-scaling", "name: ours")
     (proving.home / "bin").mkdir(parents=True)
     (proving.home / "ours.yaml").write_text(text)
 
