@@ -18,11 +18,12 @@ from django.views.decorators.http import condition
 
 import stats
 from apps.accounts.models import Role
-from apps.campaigns.design import descriptions, roles, stopping
+from apps.accounts.services import user_of
+from apps.campaigns.design import descriptions, stopping
 from apps.campaigns.execution import by_hand
 from apps.campaigns.execution.schedule import OnHost, by_host
 from apps.campaigns.history import history
-from apps.campaigns.models import Campaign, Schedule, Slot
+from apps.campaigns.models import Campaign
 from apps.campaigns.pages import lifecycle_views
 from apps.hosts.models import Host
 from apps.request_values import whole
@@ -36,6 +37,7 @@ from apps.results.exchange import downloads, exports
 from apps.results.exchange.transfer import download
 from apps.results.explore.by_design import DIFFERENCES, DesignChart, charts_of
 from apps.results.pages import spread_views
+from apps.results.pages.design_pairs import design_pairs
 from apps.results.pages.figures import as_json, width_of
 from apps.results.runs import page_content
 from apps.results.runs.fidelity import badge
@@ -82,13 +84,11 @@ def campaign_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "decisions": getattr(campaign, "decisions").all(),  # noqa: B009 - the room to the right names it
         "as_table": request.GET.get("view") == "table",
         "sentences": descriptions.sentences(campaign),
-        "cast": roles.named(campaign),
         "threats": descriptions.threats(campaign),
         "exports": [(name, one.about) for name, one in downloads.CAMPAIGN.items() if one.offered(campaign)],
-        "scheduled": Slot.objects.filter(campaign=campaign).select_related("schedule").first(),
-        "schedules": campaign.schedules.exclude(state=Schedule.State.DELETED),
         "moving": (planned and campaign.ended_at is None) or progress.read < progress.done,
     }
+    context["design"] = design_pairs(campaign, context.get("rule"), context["hosts"], user_of(request))
     if table:
         card = _card(whole, table, context["retriable"])
         label, name = (card.level.label, card.level.name) if card.level else (table.baseline, table.baseline)
