@@ -23,9 +23,10 @@ from apps.results.charts import theme
 from apps.results.charts.themes import WIDTH_PX
 from apps.results.exchange import exports
 from apps.results.pages.figures import as_json
-from apps.searches import budget, importance, presets, queries, results, rounds, services, space
+from apps.searches import budget, importance, presets, queries, results, services, space
 from apps.searches.models import Search
 from apps.searches.pages import charts
+from apps.searches.pages.design_pairs import design_pairs
 from apps.searches.pages.forms import SearchForm
 from apps.searches.pages.pareto import pareto_chart
 from apps.web.pages import attempt, blame, keyset_page, needs, page, row_in_url, team_in_url
@@ -82,13 +83,7 @@ def search_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         "budget": budget.of(search),
         "dimensions": varied.dimensions,
         "risks": varied.risks,
-        "fixed": {
-            dimension.name: dimension.text(search.fixed[dimension.name])
-            for dimension in varied.dimensions
-            if dimension.name in search.fixed
-        },
-        "limits": results.default_checks(search),
-        "default": rounds.default_level(search.campaign),
+        "design": design_pairs(search, varied),
         "rounds": search.rounds.select_related("campaign"),
         "trials": queries.trial_rows(search, search.trials.all(), queries.front_of(search)),
         "confirmation": queries.confirmation(search),
