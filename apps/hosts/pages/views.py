@@ -24,6 +24,7 @@ from apps.hosts import services
 from apps.hosts.access import keys, signing
 from apps.hosts.facts import changes, topology
 from apps.hosts.models import AllowedPath, Facts, Host, HostKey, Identity, Lease, RemoteServer, Trouble
+from apps.hosts.pages import host_pairs
 from apps.hosts.pages.forms import HostForm, WindowsForm, read_labels, remote_fields
 from apps.hosts.usage import allowed_paths, cluster_consents, remote_servers, reservations, windows
 from apps.request_values import whole
@@ -70,6 +71,9 @@ def host_detail(request: HttpRequest, name: str) -> HttpResponse:
     context = {
         "host": host,
         "facts": facts,
+        "fact_pairs": host_pairs.fact_pairs(facts),
+        "connection": host_pairs.connection_pairs(host, facts),
+        "supervision": host_pairs.supervision_pairs(host),
         "facts_row": history[0] if history else None,
         "versions": _versions(history),
         "sockets": topology.sockets(facts),
