@@ -8,16 +8,33 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+LOOKS = {
+    "": "{}",
+    "code": "<code>{}</code>",
+    "strong": "<strong>{}</strong>",
+    "muted": ' <span class="muted">{}</span>',
+    "nowrap": '<span class="nowrap">{}</span>',
+    "struck": "<s>{}</s>",
+    "break": "<br>",
+}
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a value: a link if it has `href`, otherwise text. `look` is one of "code", "strong", "muted", "nowrap",
-    "struck", and "break" for a new line."""
+    """A part of a value: a link if it has `href`, otherwise text with a look of LOOKS; "break" is a new line."""
 
     text: Any
     look: str = ""
     href: str = ""
+
+    @property
+    def html(self) -> SafeString:
+        if self.href:
+            return format_html('<a href="{}">{}</a>', self.href, self.text)
+        return format_html(LOOKS[self.look], self.text)
 
 
 @dataclass(frozen=True)

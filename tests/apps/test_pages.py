@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
 from django.apps import apps
+from django.conf import settings
 from django.test import Client
 from django.urls import resolve, reverse
 from django.utils import timezone
@@ -17,6 +19,7 @@ from apps.results.models import CachedAnswer
 from tests.documents.pages import pages
 from tests.rows import filled, populate
 
+TEMPLATES = Path(settings.BASE_DIR) / "templates"
 NUMBERS = re.compile(r"[0-9a-f-]*\d[0-9a-f-]*")
 
 
@@ -158,3 +161,11 @@ def test_the_number_of_queries_of_a_list_does_not_grow_with_its_length(
 
     with django_assert_max_num_queries(queries):
         client.get(reverse(name))
+
+
+def test_no_line_of_a_template_is_longer_than_250_characters() -> None:
+    """Longer ones hid conditions within sentences."""
+    lines = [(path, line) for path in TEMPLATES.rglob("*.html") for line in path.read_text().splitlines()]
+
+    assert lines
+    assert [f"{path.relative_to(TEMPLATES)}: {line[:60]}" for path, line in lines if len(line) > 250] == []
