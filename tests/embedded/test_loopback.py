@@ -39,7 +39,7 @@ def over_ssh(host: Loopback, what: Callable[[asyncssh.SSHClientConnection], Awai
         async with asyncssh.connect(ADDRESS, host.port, agent_path=None, **settings) as connection:
             return await what(connection)
 
-    return asyncio.run(asyncio.wait_for(session(), 20))
+    return asyncio.run(asyncio.wait_for(session(), 60))
 
 
 def run(host: Loopback, command: str, **options) -> asyncssh.SSHCompletedProcess:
@@ -79,9 +79,11 @@ def test_a_command_that_reads_only_some_of_its_input_ends(host: Loopback) -> Non
 
 
 def test_a_detached_child_survives_its_session_and_is_reaped_at_its_end(host: Loopback) -> None:
-    pid = int(run(host, "setsid sh -c 'sleep 0.6' >/dev/null 2>&1 </dev/null & echo $!").stdout)
+    loop = "touch wait; setsid sh -c 'while [ -e wait ]; do sleep 0.1; done' >/dev/null 2>&1 </dev/null & echo $!"
+    pid = int(run(host, loop).stdout)
     born = processes.read(pid)
     assert born is not None and born.state != "Z"
+    (host.home / "wait").unlink()
     deadline = time.monotonic() + 60
     while processes.read(pid) is not None:  # a zombie would still be there
         assert time.monotonic() < deadline
@@ -138,6 +140,8 @@ def test_forwarding_and_terminals_are_refused(host: Loopback) -> None:
 
 
 POLITE_JOB = 'trap "echo restored >> note; exit" TERM; echo $$ > pid; while :; do sleep 0.1; done'
+# Starts it, and ends when it can be asked to end.
+START_JOB = f"rm -f pid; setsid sh -c '{POLITE_JOB}' >/dev/null 2>&1 </dev/null & until [ -s pid ]; do sleep 0.05; done"
 
 
 @pytest.mark.thorough
@@ -149,7 +153,7 @@ def test_key_and_port_stay_and_detached_jobs_end_with_the_server(tmp_path: Path)
             host.prepare()
             host.authorize(KEY.export_public_key().decode())
             supervisor.start(host.service)
-            run(host, f"setsid sh -c '{POLITE_JOB}' >/dev/null 2>&1 </dev/null & sleep 0.3")
+            run(host, START_JOB)
             pid = int((host.home / "pid").read_text())
             assert processes.read(pid) is not None
             identities.append((host.port, host.host_key, host.authorized_keys.read_text()))
@@ -180,9 +184,9 @@ def test_detached_jobs_get_a_signal_to_end_even_if_the_supervisor_was_killed(tmp
         assert supervisor.stdout is not None
         assert supervisor.stdout.readline() == "up\n"
         host = Loopback(tmp_path)
-        run(host, f"setsid sh -c '{POLITE_JOB}' >/dev/null 2>&1 </dev/null & sleep 0.3")
+        run(host, START_JOB)
         job = processes.read(int((host.home / "pid").read_text()))
         assert job is not None
         supervisor.kill()
-    assert processes.wait_gone(lambda: [job] if processes.alive(job) else [], 10) == []
+    assert processes.wait_gone(lambda: [job] if processes.alive(job) else [], 60) == []
     assert (host.home / "note").read_text() == "restored\n"

@@ -68,7 +68,7 @@ def test_servers_end_when_the_runner_is_killed(state: Path) -> None:
         runner.stdout.readline()
         children = processes.descendants(runner.pid)
         runner.kill()
-    assert processes.wait_gone(lambda: [p for p in children if processes.alive(p)], 10) == []
+    assert processes.wait_gone(lambda: [p for p in children if processes.alive(p)], 60) == []
 
 
 def test_a_second_start_finds_its_data(state: Path) -> None:

@@ -119,9 +119,9 @@ import os, sys, time
 from pathlib import Path
 from embedded.supervisor import Service, Supervisor
 with Supervisor(Path(sys.argv[1])) as supervisor:
-    deaf = ["sh", "-c", "trap '' TERM; while :; do sleep 0.2; done"]
-    supervisor.start(Service("polite", ["sleep", "300"], lambda: True), Service("deaf", deaf, lambda: True))
-    time.sleep(0.3)
+    deaf = ["sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 0.2; done"]
+    is_deaf = lambda: supervisor.log("deaf").stat().st_size > 0
+    supervisor.start(Service("polite", ["sleep", "300"], lambda: True), Service("deaf", deaf, is_deaf))
     print(supervisor.pid("polite"), supervisor.pid("deaf"), flush=True)
     time.sleep(300)
 """

@@ -60,7 +60,7 @@ def serve(folder: Path, read_s: float) -> Iterator[int]:
 
 
 def _await(port: int) -> None:
-    for _ in range(200):
+    for _ in range(600):
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
         time.sleep(0.1)
@@ -100,8 +100,8 @@ def test_slow_requests_take_no_thread(patient_port: int, sent: bytes) -> None:
 
 
 def test_a_client_that_sends_byte_by_byte_is_disconnected(port: int) -> None:
+    began = time.monotonic()
     with clients(port, b"GET / HTTP/1.1\r\n", count=1) as (slow,):
-        began = time.monotonic()
         while not (is_closed := _closed(slow)) and time.monotonic() - began < 60:
             with contextlib.suppress(OSError):  # closed meanwhile
                 slow.sendall(b"x")
