@@ -14,6 +14,7 @@ from uuid import UUID
 import pytest
 
 from apps.results.phases import PHASES
+from apps.tracing import exporting
 from embedded.demo import campaign
 from tests.apps.tracing import collector
 from tests.apps.tracing.collector import Collector, Received
@@ -153,7 +154,7 @@ def test_a_collector_that_fails_or_never_answers_delays_nothing(stack: Traced, m
         _stop(here)
         here.supervisor.start(here.stack.web)
         _wait(lambda: _get(here) and DROPPED in log.read_text())
-        assert max(_get(here) for _ in range(20)) < 1
+        assert max(_get(here) for _ in range(20)) < exporting.SEND_S
         _stop(here)
 
     for of_web in (log, here.supervisor.log("web.last")):
