@@ -86,11 +86,13 @@ def test_hosts_are_never_all_checked_at_once() -> None:
 
 
 def test_the_agent_reports_free_space_for_a_directory_that_does_not_exist(tmp_path: Any) -> None:
+    began = timezone.now().timestamp()
+
     measured = agent_health.read_health(System(), [str(tmp_path / "not" / "there"), "/proc"])
 
     assert measured["space"][0]["free_kb"] > 0
     assert isinstance(measured["restart_due"], bool)
-    assert abs(measured["wall"] - timezone.now().timestamp()) < 5
+    assert began - 1 < measured["wall"] < timezone.now().timestamp() + 1
 
 
 @pytest.mark.django_db
