@@ -94,7 +94,8 @@ def test_a_run_with_damaged_events_fails_and_blocks_no_other_run(
     run = campaigns.start(host, admin, time_s=30).runs.get()
     campaigns.drive(lambda: Run.objects.get(pk=run.pk).agent_state == "RUNNING")
     job = server.home / "spool/jobs" / str(run.pk)
-    time.sleep(2.5)  # there are events that were not fetched
+    fetched = (job / "events.ndjson").stat().st_size
+    wait_for(lambda: (job / "events.ndjson").stat().st_size > fetched)
     os.kill(json.loads((job / "state.jsonl").read_text().splitlines()[-1])["pid"], signal.SIGKILL)
     rot(job / "events.ndjson")
 
