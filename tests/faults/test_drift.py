@@ -88,7 +88,7 @@ def test_a_value_that_an_admin_sets_during_the_run_is_not_restored_but_reported(
     before = here.take_snapshot()
     try:
         for _ in range(times):
-            runs.append(agent.submit(here.idle(seconds=3)))
+            runs.append(agent.submit(here.idle(seconds=6)))
             agent.events(runs[-1], until="measuring")
             time.sleep(chance.uniform(0, 2))
             ours = here.knob()

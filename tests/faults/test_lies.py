@@ -124,7 +124,7 @@ def test_a_kernel_that_refuses_is_not_in_effect(lie: Lie) -> None:
 def test_a_value_that_drifts_back_during_the_run_is_not_in_effect(lie: Lie, tmp_path: Path) -> None:
     knob = plain(tmp_path, "60\n")
     agent = lie(SWAPPINESS, knob)
-    run = agent.submit(spec({"sysctl": {"vm": {"swappiness": 70}}}, seconds=2))
+    run = agent.submit(spec({"sysctl": {"vm": {"swappiness": 70}}}, seconds=5))
     agent.events(run, until="RUNNING")
     assert knob.read_text() == "70\n"
 
@@ -140,7 +140,7 @@ def test_a_value_that_drifts_back_during_the_run_is_not_in_effect(lie: Lie, tmp_
 def test_a_file_that_an_admin_edits_during_the_run_is_not_restored_but_reported(lie: Lie, tmp_path: Path) -> None:
     knob = plain(tmp_path, "60\n")
     agent = lie(SWAPPINESS, knob)
-    run = agent.submit(spec({"sysctl": {"vm": {"swappiness": 70}}}, seconds=2))
+    run = agent.submit(spec({"sysctl": {"vm": {"swappiness": 70}}}, seconds=5))
     agent.events(run, until="RUNNING")
 
     knob.write_text("35\n")
