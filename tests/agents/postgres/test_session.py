@@ -123,7 +123,8 @@ def test_a_query_that_fails_is_reported_in_the_words_of_the_server_and_later_one
 
 
 def end_backend(database: Database) -> None:
-    database.sql(f"select to_json(pg_terminate_backend({backend(database)}))", "postgres")
+    """End it, and wait until it has ended."""
+    database.sql(f"select to_json(pg_terminate_backend({backend(database)}, 60000))", "postgres")
 
 
 def test_a_session_that_was_ended_by_the_server_is_replaced_by_a_psql_of_its_own(database: Database) -> None:
