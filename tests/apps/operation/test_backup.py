@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -34,8 +35,27 @@ ROOT = Path(__file__).resolve().parents[3]
 FILES = [name for name in downloads.CAMPAIGN if not name.startswith("report.")]
 
 
+OTHERS = """
+    SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+    AND backend_type = 'client backend'
+"""
+
+
 @pytest.fixture
-def finished(transactional_db: None) -> Campaign:
+def no_others(db: None) -> None:
+    """The process of a connection that an earlier test has closed ends a moment later."""
+    deadline, others = time.monotonic() + 60, 1
+    with connection.cursor() as cursor:
+        while others:
+            assert time.monotonic() < deadline
+            cursor.execute(OTHERS)
+            (others,) = cursor.fetchone()
+            time.sleep(0.02)
+            cursor.execute("SELECT pg_stat_clear_snapshot()")  # in a transaction the next query would show the same
+
+
+@pytest.fixture
+def finished(transactional_db: None, no_others: None) -> Campaign:
     return populate.finished(populate.user(Role.OPERATOR), populate.host(), repetitions=3)
 
 
@@ -290,7 +310,7 @@ def test_a_server_that_is_running_is_not_pulled_away(finished: Campaign, tmp_pat
         other.close()
 
 
-def test_a_running_server_is_noticed_by_an_owner_that_is_no_superuser(db: None) -> None:
+def test_a_running_server_is_noticed_by_an_owner_that_is_no_superuser(no_others: None) -> None:
     other = connection.copy()
 
     try:
@@ -305,7 +325,7 @@ def test_a_running_server_is_noticed_by_an_owner_that_is_no_superuser(db: None) 
         other.close()
 
 
-def test_background_workers_with_a_user_are_no_connections(db: None) -> None:
+def test_background_workers_with_a_user_are_no_connections(no_others: None) -> None:
     """Those of extensions such as pg_cron have a user, too. They cannot be stopped without a restart."""
     other, rows = connection.copy(), "SELECT repeat('x', 1000) FROM generate_series(1, 100000)"
     workers = "SELECT count(usesysid) FROM pg_stat_activity WHERE backend_type = 'parallel worker'"
