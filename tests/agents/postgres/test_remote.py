@@ -216,8 +216,8 @@ def test_collectors_measure_the_round_trip_and_the_activity_of_other_databases(
     name = agent.submit(order, access=access(PLAIN))
     agent.events(name, until="measuring")
 
-    for _ in range(20):
-        served.sql("select pg_sleep(0.05)", "shop")
+    # Transactions of one session: to start 20 sessions could take longer than the load.
+    served.sql("do $$ begin for n in 1..20 loop perform pg_sleep(0.05); commit; end loop; end $$", "shop")
     events = agent.events(name)
 
     trips = [each["values"] for each in of(events, "sample", source="round_trip") if each["values"]]

@@ -243,7 +243,7 @@ def _at_verified() -> Death:
 
 
 def during(remote: RemoteRun, act: Callable[[], Any]) -> None:
-    """Execute the run, and act once its load runs."""
+    """Execute the run, and act once its load runs. The load lasts several times as long as the act."""
 
     def when_measuring() -> None:
         path, deadline = remote.job.path / "events.ndjson", time.monotonic() + 60
@@ -275,7 +275,7 @@ def test_a_lost_connection_fails_the_run_and_quarantines_the_host_until_the_serv
 
 
 def test_a_restart_of_the_server_interrupts_the_run_and_all_is_restored(served: Served, submit: Any) -> None:
-    remote = submit("restarted", SUPER, wait_s=3)
+    remote = submit("restarted", SUPER, wait_s=6)
 
     during(remote, lambda: (served.stop(), served.start()))
 
@@ -290,7 +290,7 @@ def test_another_server_at_the_address_is_left_alone_and_the_first_one_is_restor
     served.stop()
     other = Served(served.root.parent / "other", port=served.port).create()
     served.start()
-    remote = submit("moved", SUPER, wait_s=3)
+    remote = submit("moved", SUPER, wait_s=6)
 
     def replace_server() -> None:
         served.stop()
@@ -316,7 +316,7 @@ def test_another_server_at_the_address_is_left_alone_and_the_first_one_is_restor
 
 def test_after_a_failover_to_a_standby_both_servers_are_restored(served: Served, submit: Any) -> None:
     standby = _standby(served)
-    remote = submit("failed over", SUPER, ADDRESS, SECOND, wait_s=4)
+    remote = submit("failed over", SUPER, ADDRESS, SECOND, wait_s=8)
 
     during(remote, lambda: (served.stop(), standby.sql("select pg_promote()")))
 

@@ -112,7 +112,7 @@ def test_a_failover_to_a_second_server_interrupts_the_run_and_both_are_restored(
     submit: Any,
 ) -> None:
     standby = served.standby(SECOND)
-    remote = submit("failed over", SUPER, FIRST, SECOND, parameters=TEN[SUPER], wait_s=4)
+    remote = submit("failed over", SUPER, FIRST, SECOND, parameters=TEN[SUPER], wait_s=8)
 
     during(remote, lambda: (served.stop(), standby.sql("select pg_promote()")))
 

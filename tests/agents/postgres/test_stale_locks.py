@@ -23,7 +23,7 @@ def test_a_private_cluster_starts_despite_a_stale_lock_file(
     owner = (home / "pgdata").stat()
     identity = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []} if os.geteuid() == 0 else {}
     # PostgreSQL takes any process that it may signal for the one that wrote the file.
-    other = subprocess.Popen(["sleep", "60"], cwd="/", **identity)  # type: ignore[call-overload]
+    other = subprocess.Popen(["sleep", "600"], cwd="/", **identity)  # type: ignore[call-overload]
     stale = home / name
     stale.write_text(f"{other.pid}\n{home}/pgdata\n1\n5432\n{home}/socket\n\n")
     os.chown(stale, owner.st_uid, owner.st_gid)
