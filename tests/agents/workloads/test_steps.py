@@ -322,10 +322,12 @@ def test_when_the_supervisor_dies_the_tracer_is_ended_before_those_whom_it_holds
 
 @pytest.mark.needs("strace")
 def test_a_killed_tracer_leaves_no_process_stopped(agent: Connection, steps: Steps) -> None:
-    run = agent.submit(steps(("measure", "sql", {**SLEEP, "query": "select pg_sleep(3)"})))
+    run = agent.submit(steps(("measure", "sql", {**SLEEP, "query": "select pg_sleep(6)"})))
     traced = attached(agent, run)
     status = Path(f"/proc/{traced[0]}/status").read_text()
-    os.kill(int(status.partition("TracerPid:")[2].split()[0]), signal.SIGKILL)
+    tracer = int(status.partition("TracerPid:")[2].split()[0])
+    assert tracer, "the load has ended"  # os.kill(0) would end this process too
+    os.kill(tracer, signal.SIGKILL)
 
     events = agent.events(run)
 
