@@ -26,6 +26,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+WAIT_MS = 30_000  # for what a page shows by itself, because the machine may be busy
 OVERFLOW = "document.scrollingElement.scrollWidth - innerWidth"  # pixels; above 0 the page scrolls sideways
 PICTURES = bool(os.environ.get("PROVING_SCREENSHOTS"))
 SCREENSHOTS = Path(__file__).parents[2] / "var" / "screenshots"

@@ -14,6 +14,7 @@ from django.utils import timezone
 from playwright.sync_api import Page, Route, expect
 
 from apps.campaigns.models import Campaign, Run, RunEvent
+from tests.e2e.conftest import WAIT_MS
 from tests.rows import populate
 
 pytestmark = pytest.mark.e2e
@@ -94,11 +95,11 @@ def test_the_page_of_a_run_follows_it_while_it_runs(open_as: Callable[..., Page]
 
     _tell(run, 4.0, 12345.0)
 
-    expect(page.locator("[data-live-figure]")).to_have_text("12\u202f345 TPS", timeout=2000)
+    expect(page.locator("[data-live-figure]")).to_have_text("12\u202f345 TPS", timeout=WAIT_MS)
     drawn = "document.getElementById('run-chart').data.find(trace => trace.name === 'tps').y"
-    page.wait_for_function(f"() => {drawn}.includes(12345)", timeout=5000)
+    page.wait_for_function(f"() => {drawn}.includes(12345)", timeout=WAIT_MS)
     expect(page.locator("[data-live-clock]")).not_to_have_class("clock stale")
-    expect(page.locator("[data-live-clock]")).to_have_class("clock stale", timeout=8000)
+    expect(page.locator("[data-live-clock]")).to_have_class("clock stale", timeout=WAIT_MS)
     expect(page.locator("[data-live-clock]")).to_contain_text("s ago: the host's agent is silent")
     assert page.messages == []  # type: ignore[attr-defined]
 
@@ -137,7 +138,7 @@ def test_a_panel_appears_with_the_first_sample_of_its_source(
 
     _tell(run, 4.0, 12345.0)
 
-    page.wait_for_function(drawn, timeout=3000)
+    page.wait_for_function(drawn, timeout=WAIT_MS)
 
 
 def test_the_time_left_of_a_step_counts_down_between_progress_events(
@@ -175,7 +176,7 @@ def test_the_answer_of_a_running_campaign_changes_with_its_results(
     run.events.all().delete()
     populate.end_well(run, timezone.now() - timedelta(seconds=9), 30_000.0)
 
-    expect(page.locator(".answer-card")).not_to_have_text(before, timeout=15_000)
+    expect(page.locator(".answer-card")).not_to_have_text(before, timeout=WAIT_MS)
     assert page.evaluate("window.stays") is True
 
 
@@ -199,7 +200,7 @@ def test_a_run_that_ends_becomes_its_final_page(open_as: Callable[..., Page], li
     run.events.all().delete()
     populate.end_well(run, timezone.now() - timedelta(seconds=9), 9800.0)
 
-    expect(page.locator("#measurements-title")).to_be_visible(timeout=5000)
+    expect(page.locator("#measurements-title")).to_be_visible(timeout=WAIT_MS)
     expect(page.locator("[data-live]")).to_have_count(0)
 
 
@@ -234,10 +235,8 @@ def test_the_page_of_a_campaign_follows_its_runs(open_as: Callable[..., Page], l
     live_team["live_run"].events.all().delete()
     populate.end_well(live_team["live_run"], timezone.now() - timedelta(seconds=9), 9800.0)
 
-    expect(page.locator("#status")).to_contain_text("5 of 15 runs ended", timeout=6000)
-    page.wait_for_timeout(500)
-    points = page.evaluate("document.getElementById('campaign-chart').data[0].y.length")
-    assert points == 5
+    expect(page.locator("#status")).to_contain_text("5 of 15 runs ended", timeout=WAIT_MS)
+    page.wait_for_function("() => document.getElementById('campaign-chart').data[0].y.length === 5")
     assert page.messages == []  # type: ignore[attr-defined]
 
 

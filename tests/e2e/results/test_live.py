@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from apps.campaigns.models import Campaign
 from tests.apps.web_server import WebServer
-from tests.e2e.conftest import log_in, shot
+from tests.e2e.conftest import WAIT_MS, log_in, shot
 from tests.e2e.test_work import _tell
 from tests.rows import populate
 
@@ -58,22 +58,22 @@ def test_points_come_without_a_request_and_a_lost_connection_is_shown_until_it_i
     requests = follow(page, reverse("run_detail", args=[run.pk]))
 
     _tell(run, 4.0, 12345.0)
-    expect(page.locator("[data-live-figure]")).to_have_text("12\u202f345 TPS", timeout=2000)
+    expect(page.locator("[data-live-figure]")).to_have_text("12\u202f345 TPS", timeout=WAIT_MS)
     assert requests == []
 
     web.stop()
     clock = page.locator("[data-live-clock]")
-    expect(clock).to_contain_text("connection lost, reconnecting", timeout=6000)
+    expect(clock).to_contain_text("connection lost, reconnecting", timeout=WAIT_MS)
     expect(clock).to_have_class("clock stale")
     shot(page, "live-lost")
 
     _tell(run, 5.0, 23456.0)
     web.start()
 
-    expect(page.locator("[data-live-figure]")).to_have_text("23\u202f456 TPS", timeout=15_000)
+    expect(page.locator("[data-live-figure]")).to_have_text("23\u202f456 TPS", timeout=WAIT_MS)
     expect(clock).not_to_contain_text("connection lost")
     tps = "document.getElementById('run-chart').data.find(trace => trace.name === 'tps').y"
-    page.wait_for_function(f"() => {tps}.includes(23456)", timeout=5000)
+    page.wait_for_function(f"() => {tps}.includes(23456)", timeout=WAIT_MS)
     drawn = page.evaluate(tps)
     assert [drawn.count(12345.0), drawn.count(23456.0)] == [1, 1]
 
@@ -85,7 +85,7 @@ def test_a_page_that_gets_no_stream_polls(page: Page, web: WebServer, team: dict
 
     _tell(run, 4.0, 12345.0)
 
-    expect(page.locator("[data-live-figure]")).to_have_text("12\u202f345 TPS", timeout=3000)
+    expect(page.locator("[data-live-figure]")).to_have_text("12\u202f345 TPS", timeout=WAIT_MS)
     expect(page.locator("[data-live-clock]")).not_to_contain_text("lost")
     assert any("live.json" in url for url in requests)
 
@@ -109,5 +109,5 @@ def test_a_campaign_that_changes_while_its_page_is_brought_up_to_date_is_shown_a
     page.route(lambda url: url.endswith(f"/campaigns/{campaign.pk}/"), hold)
     page.goto(reverse("campaign_detail", args=[campaign.pk]))
 
-    expect(page.locator("#status")).to_contain_text("for the night", timeout=15_000)
+    expect(page.locator("#status")).to_contain_text("for the night", timeout=WAIT_MS)
     assert "for the night" not in held[0]

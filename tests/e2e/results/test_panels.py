@@ -143,8 +143,7 @@ def test_panels_are_found_by_name_and_the_choice_is_remembered(
     expect(page.locator(".sources label:visible")).to_have_count(1)
 
     page.get_by_label("wait events").uncheck()
-    page.wait_for_timeout(500)
-    assert "panel=" in page.url
+    page.wait_for_function("() => location.search.includes('panel=')")
     opened(page, run)
 
     names = "document.getElementById('run-chart').data.map(t => t.meta)"
@@ -152,8 +151,7 @@ def test_panels_are_found_by_name_and_the_choice_is_remembered(
     page.locator("details.chooser summary").click()
     expect(page.get_by_label("wait events")).not_to_be_checked()
     page.get_by_role("button", name="Show usual panels").click()
-    page.wait_for_timeout(500)
-    assert any("wait" in (name or "") for name in page.evaluate(names))
+    page.wait_for_function(f"() => {names}.some(name => (name || '').includes('wait'))")
     assert page.evaluate("localStorage.getItem('proving.panels')") == "{}"
 
 

@@ -33,9 +33,23 @@ def long(run: Run) -> None:
         fold.append(run, name, "pgbench", {"t": np.arange(3600.0), "tps": tps})
 
 
-def settled(page: Page) -> None:
+POINTS = "document.getElementById('run-chart').data[0].x.length"
+
+
+def settled(page: Page, until: str = "true") -> None:
+    """Wait until charts are drawn, and `until` is true in the page: a busy machine takes long to draw one again."""
     page.wait_for_selector(".plot[data-drawn]")
     page.wait_for_timeout(900)
+    page.wait_for_function(f"() => {until}")
+
+
+def zoomed(whole: int) -> str:
+    """That the chart was drawn again, for the part of the time that the address has."""
+    return f"location.search.includes('from=') && {POINTS} !== {whole}"
+
+
+def unzoomed(whole: int) -> str:
+    return f"!location.search.includes('from=') && {POINTS} === {whole}"
 
 
 def query(page: Page) -> dict[str, list[str]]:
@@ -43,7 +57,7 @@ def query(page: Page) -> dict[str, list[str]]:
 
 
 def points(page: Page) -> int:
-    return int(page.evaluate("document.getElementById('run-chart').data[0].x.length"))
+    return int(page.evaluate(POINTS))
 
 
 def test_a_zoom_has_more_detail_an_address_and_a_link_back(open_as: Callable[..., Page], team: dict[str, Any]) -> None:
@@ -60,7 +74,7 @@ def test_a_zoom_has_more_detail_an_address_and_a_link_back(open_as: Callable[...
     page.mouse.down()
     page.mouse.move(box["x"] + 800, box["y"] + 60, steps=4)
     page.mouse.up()
-    settled(page)
+    settled(page, zoomed(whole))
 
     begin, end = (float(query(page)[name][0]) for name in ("from", "to"))
     assert 3700 < begin < end < 6000
@@ -72,7 +86,7 @@ def test_a_zoom_has_more_detail_an_address_and_a_link_back(open_as: Callable[...
     assert points(page) == pytest.approx(end - begin, abs=4)
 
     page.get_by_text("Show the whole time").click()
-    settled(page)
+    settled(page, unzoomed(whole))
     assert (points(page), "from" in query(page)) == (whole, False)
     assert page.messages == []  # type: ignore[attr-defined]
 
@@ -112,14 +126,14 @@ def test_all_charts_of_a_run_zoom_together(open_as: Callable[..., Page], team: d
     page.mouse.down()
     page.mouse.move(box["x"] + 400, box["y"] + 60, steps=4)
     page.mouse.up()
-    settled(page)
+    settled(page, f"{zoomed(whole)} && {columns}[1] - {columns}[0] === 1")
 
     begin, end = (float(query(page)[name][0]) for name in ("from", "to"))
     assert page.evaluate(f"{columns}[1] - {columns}[0]") == 1
     assert page.evaluate(f"{columns}.length") == pytest.approx(end - begin, abs=3)
     assert points(page) == pytest.approx(end - begin, abs=4) and points(page) < whole
     page.get_by_text("Show the whole time").click()
-    settled(page)
+    settled(page, unzoomed(whole))
     assert points(page) == whole and page.messages == []  # type: ignore[attr-defined]
 
 
