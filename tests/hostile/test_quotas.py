@@ -15,7 +15,7 @@ from django.utils import timezone
 from agents.wire.protocol import canonical
 from apps.accounts.models import AuditEntry, Channel, Delivery, User
 from apps.campaigns.execution import dispatch, fetching, received, run_end
-from apps.campaigns.models import Run, RunEvent
+from apps.campaigns.models import Artefact, Run, RunEvent
 from apps.decisions.pages import home
 from apps.hosts import contact
 from apps.hosts.access import replies
@@ -24,10 +24,12 @@ from apps.hosts.models import Host, Trouble
 from apps.results.store import fold, ingest
 from common.errors import HostError
 from tests.hostile import lies
+from tests.hostile.agent import OUTPUT
 from tests.rows.factories import make_campaign, make_host
 from tests.servers import machine
 
 pytestmark = pytest.mark.django_db
+MEASURED = {"step": "measure", "began": 1599999999.0, "ended": 1600000009.0, "costs": {}}
 
 
 @pytest.fixture
@@ -302,3 +304,46 @@ def test_large_samples_are_folded_in_smaller_batches(monkeypatch: pytest.MonkeyP
 
     assert fold.fold(run) == 7
     assert run.series.get().samples == 7
+
+
+def test_samples_of_a_new_source_each_time_fail_their_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fold, "MAX_SERIES", 2)
+    run = make_campaign("running", 1).runs.order_by("position")[0]
+    for seq in (1, 2, 3):
+        data = {"step": "measure", "source": f"s{seq}", "t": seq, "values": {"c": 1.0}}
+        run.events.create(seq=seq, at=timezone.now(), kind="sample", data=data)
+    Run.objects.filter(pk=run.pk).update(ingested_at=None, last_seq=3)
+
+    ingest.ingest(run)
+
+    run.refresh_from_db()
+    assert run.outcome == Run.Outcome.FAILED
+    assert "3 series, at most 2" in run.error["message"]
+    assert not run.series.exists()
+
+
+CHECKPOINTS = b"".join(b"160000000%d.000 LOG:  checkpoint starting: time\n" % second for second in range(3))
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "named"),
+    [(ingest.SERVER_LOG, CHECKPOINTS, "more than 2 marks"), ("out/measure/stdout", OUTPUT, "more than 2 figures")],
+    ids=["marks", "figures"],
+)
+def test_more_marks_or_figures_than_a_run_may_have_fail_it(
+    path: str, content: bytes, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest, "MAX_ROWS", 2)
+    run = make_campaign("running", 1).runs.order_by("position")[0]
+    run.events.create(seq=1, at=timezone.now(), kind="measured", data=MEASURED)
+    run.artefacts.all().delete()
+    run.measurements.all().delete()
+    Artefact.objects.create(run=run, path=path, size=len(content), sha256="0" * 64, content=content)
+    Run.objects.filter(pk=run.pk).update(ingested_at=None, last_seq=1)
+
+    ingest.ingest(run)
+
+    run.refresh_from_db()
+    assert run.outcome == Run.Outcome.FAILED
+    assert named in run.error["message"]
+    assert not run.marks.exists() and not run.measurements.exists()
