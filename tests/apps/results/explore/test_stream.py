@@ -12,6 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from apps.accounts.team import people
 from apps.campaigns.models import Run, RunEvent
 from apps.results.live import hub as hubs
 from apps.results.live import news
@@ -274,6 +275,26 @@ def test_a_stream_that_cannot_begin_takes_no_seat(
         viewer.get(reverse("run_stream", args=[team["live_run"].pk]))
 
     assert live_views.hub.viewers == 0
+
+
+def test_a_stream_ends_within_5_minutes_and_a_deactivated_user_gets_no_further_one(
+    viewer: Client, team: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Permissions are checked when a stream begins."""
+    assert hubs.LIFE_S <= 300
+    monkeypatch.setattr(hubs, "LIFE_S", 0.5)
+    monkeypatch.setattr(hubs, "BEAT_S", 0.1)  # a stream looks at its age at each heartbeat
+    url = reverse("run_stream", args=[team["live_run"].pk])
+    answer = viewer.get(url)
+    stream = iter(answer)
+    next(stream)
+
+    people.change(team["operator"], by=team["admin"], is_active=False)
+    rest = b"".join(stream)
+    answer.close()
+
+    assert rest.endswith(AGAIN)
+    assert viewer.get(url).status_code == 302
 
 
 def test_a_stream_requires_a_login(team: dict[str, Any], client: Client) -> None:
