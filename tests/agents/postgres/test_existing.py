@@ -23,7 +23,7 @@ from tests.agents.conftest import Connect
 from tests.agents.driver import Connection, Refused, of
 from tests.agents.dying import RUN, Machine, die
 from tests.agents.sql.test_load_role import ATTACKS, refused
-from tests.agents.theirs import OWNER, Theirs
+from tests.agents.theirs import DEBIANS, OWNER, Theirs
 from tests.servers.remote import short_dir
 
 pytestmark = pytest.mark.needs("postgresql-15")
@@ -169,6 +169,23 @@ def test_the_load_is_not_a_superuser_and_no_superuser_calls_its_functions(theirs
     assert not TOUCHED.exists()
     assert theirs.snapshot() == before
     assert theirs.sql("select salary from salaries") == "1"
+
+
+@pytest.mark.parametrize("statement", ["select salary from salaries", "update salaries set salary = 9"])
+def test_the_role_of_the_load_neither_reads_nor_changes_tables_of_the_owner(
+    theirs: Theirs, run: Any, statement: str
+) -> None:
+    """Even if pg_hba.conf lets it into every database: it has only what PUBLIC has there."""
+    theirs.let_in("local all proving-load scram-sha-256")
+    theirs.start().sql("create database payroll")
+    theirs.sql("create table salaries as select 1 as salary", "payroll")
+    arguments = "\n".join(["-X", "-d", "payroll", "-c", statement])
+    attack = {"name": "measure", "kind": "command", "options": {"program": f"{DEBIANS}/psql", "arguments": arguments}}
+
+    events = run(theirs.target(), dataset=None, steps=[attack])
+
+    assert "permission denied for table salaries" in str(of(events, "outcome"))
+    assert theirs.sql("select salary from salaries", "payroll") == "1"
 
 
 def test_the_conditions_of_tpcc_are_checked_in_an_existing_cluster(theirs: Theirs, run: Any) -> None:
