@@ -152,5 +152,5 @@ def test_the_dispatcher_has_the_same_connection_limit_as_the_supervisors() -> No
 
 
 def test_the_document_names_the_manifests() -> None:
-    assert "(../deploy/kubernetes)" in PRODUCTION
+    assert "(../../deploy/kubernetes)" in PRODUCTION
     assert Path(ROOT / "deploy" / "kubernetes").is_dir()
