@@ -199,7 +199,8 @@ def _note_ticks_of(hosts: list[Host]) -> None:
     fleet._sql("grant insert on bench_tick, bench_event to public")  # the server is not their owner
 
 
-def _measure(stack: Stack, minutes: float, quiet_s: float) -> list[Phase]:
+def _measure(stack: Stack, minutes: float, quiet_s: float) -> bool:
+    """Print what was measured. True if an honest host had no run or a failed one, or if a page had an error."""
     from django.urls import reverse
 
     from apps.accounts.models import Role, User
@@ -237,10 +238,13 @@ def _measure(stack: Stack, minutes: float, quiet_s: float) -> list[Phase]:
                 _give_up(hostile, ada, 60.0)
         phases[1].ended = _flooded(hostile)
         print(phases[1], flush=True)
-        done = Run.objects.filter(campaign__in=campaigns, state="ended")
+        runs = Run.objects.filter(campaign__in=campaigns)
+        done, failing = runs.filter(state="ended"), runs.exclude(state="ended").exclude(error=None)
         causes = Counter(done.values_list("outcome", "error__message"))
         print(f"runs of honest hosts: {dict(causes)}, sealed and clean {done.filter(manifest__clean=True).count()}")
-    return phases
+        print(f"not ended, with an error: {dict(Counter(failing.values_list('error__message'))) or 'none'}")
+        has_failed = done.exclude(outcome="ok").exists() or not done.exists()
+    return has_failed or any(phase.errors for phase in phases)
 
 
 def main() -> int:
@@ -259,9 +263,9 @@ def main() -> int:
         stack.manage("runtime_role", RUNTIME_USER, stdin=stack.postgres.runtime_password)
         stack.manage("collectstatic", "--noinput", env=stack.static_root)
         supervisor.start(stack.web, stack.worker, stack.dispatcher, stack.beat)
-        phases = _measure(stack, options.minutes, options.quiet)
+        has_failed = _measure(stack, options.minutes, options.quiet)
     print(f"load after: {os.getloadavg()[0]:.1f}")
-    return int(any(phase.errors for phase in phases))
+    return int(has_failed)
 
 
 if __name__ == "__main__":
