@@ -1,4 +1,4 @@
-"""Somebody who reads the database, or a backup of it, finds no secret that works."""
+"""Someone who reads the database, or a backup of it, finds no secret that works."""
 
 from __future__ import annotations
 
