@@ -31,8 +31,9 @@ class DecisionQuerySet(WalledQuerySet["Decision"]):
 
 class Decision(Owned):
     behind = ("team", "campaign")
-    # Texts that users write, in the order in which forms and pages show them. Form, API and pages read them here.
-    TEXTS = ("question", "options", "decision", "reasons")
+    # What users write, in the order in which forms and pages show it: texts, dates or numbers. Form, API and pages read
+    # it here.
+    WRITTEN = ("question", "options", "decision", "reasons", "review_on")
 
     class Status(models.TextChoices):
         PROPOSED = "proposed"
@@ -75,7 +76,9 @@ class Decision(Owned):
     kernel_to = models.CharField(max_length=20, blank=True, help_text="the last version of Linux")
     evidence: Any = models.JSONField(help_text="the results of the campaign when the decision was written")
     evidence_digest = models.CharField(max_length=64)
-    review_on = models.DateField(null=True, blank=True, help_text="review date")
+    review_on = models.DateField(
+        null=True, blank=True, help_text="the decision expires on this date and appears on the home page"
+    )
     supersedes = models.OneToOneField(
         "self", null=True, blank=True, on_delete=models.PROTECT, related_name="superseded_by"
     )
@@ -96,10 +99,11 @@ class Decision(Owned):
         return self.title
 
     @property
-    def texts(self) -> list[tuple[str, str, str]]:
-        """Name, label and content of each text that is not empty."""
+    def written(self) -> list[tuple[str, str, str]]:
+        """Name, label and text of each field of WRITTEN that is not empty."""
         labels = {field.name: capfirst(str(field.verbose_name)) for field in self._meta.fields}
-        return [(name, labels[name], getattr(self, name)) for name in self.TEXTS if getattr(self, name)]
+        values = [(name, getattr(self, name)) for name in self.WRITTEN]
+        return [(name, labels[name], str(value)) for name, value in values if value not in ("", None)]
 
     @property
     def scope(self) -> models.QuerySet[Host]:

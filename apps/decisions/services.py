@@ -37,12 +37,13 @@ FROM = {
 
 
 class Columns(TypedDict, total=False):
-    """Values of a decision that are stored as given: its texts, and the lowest and highest versions of its scope."""
+    """Values of a decision that are stored as given: what users write, and the lowest and highest versions in scope."""
 
     question: str
     options: str
     decision: Required[str]
     reasons: str
+    review_on: date | None
     postgresql_from: int | None
     postgresql_to: int | None
     kernel_from: str
@@ -58,7 +59,6 @@ def write_decision(
     level: str = "",
     hosts: Sequence[Host] | None = None,
     labels: Sequence[str] = (),
-    review_on: date | None = None,
     supersedes: Decision | None = None,
     team: Team | None = None,
     **columns: Unpack[Columns],
@@ -70,7 +70,7 @@ def write_decision(
     invalid field."""
     require(by, Role.TUNER, "write decision", on=Decision(team=team))
     _check_ended(campaign)
-    check_day(review_on)
+    check_day(columns.get("review_on"))
     evidence, decided = queries.evidence(campaign), _decided(campaign, level)
     written = Decision(
         title=title.strip(),
@@ -82,7 +82,6 @@ def write_decision(
         **_stripped(columns, campaign),
         evidence=evidence,
         evidence_digest=digest(evidence),
-        review_on=review_on,
         supersedes=supersedes,
         team=team,
         author=by,

@@ -63,9 +63,9 @@ class DecisionRowSerializer(serializers.ModelSerializer[Decision]):
     class Meta:
         model = Decision
         fields = [
-            *("id", "title", *Decision.TEXTS, "status", "campaign", "level", "settings"),
+            *("id", "title", *Decision.WRITTEN, "status", "campaign", "level", "settings"),
             *("hosts", "labels", "postgresql_from", "postgresql_to", "kernel_from", "kernel_to", "evidence_digest"),
-            *("review_on", "supersedes", "team", "author", "accepted_by", "created_at"),
+            *("supersedes", "team", "author", "accepted_by", "created_at"),
         ]
         read_only_fields = ["status", "evidence_digest", "created_at"]
         extra_kwargs: ClassVar[dict[str, Any]] = {"question": {"required": False}}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django import forms
+from django.db import models
 
 from apps.accounts.forms import OfTeam
 from apps.decisions.models import Decision
@@ -44,21 +45,13 @@ class DecisionForm(OfTeam):
     )
     kernel_from = forms.CharField(required=False, max_length=20, label="Linux from", help_text="such as 6.1")
     kernel_to = forms.CharField(required=False, max_length=20, label="Linux to", help_text="6.6 includes 6.6.70")
-    review_on = forms.DateField(
-        required=False,
-        label="Review on",
-        widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
-        help_text="the decision expires on this date and appears on the home page",
-    )
     supersedes = forms.ModelChoiceField(
         Decision.objects.none(), required=False, empty_label="no earlier decision", label="Replaces"
     )
 
     def __init__(self, *args: Any, levels: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields |= forms.fields_for_model(
-            Decision, Decision.TEXTS, widgets={name: forms.Textarea(attrs={"rows": 3}) for name in Decision.TEXTS}
-        )
+        self.fields |= forms.fields_for_model(Decision, Decision.WRITTEN, formfield_callback=_field)
         self.fields["question"].required = False
         chosen = self.fields["level"]
         assert isinstance(chosen, forms.ChoiceField)  # noqa: S101 - for the type checker
@@ -68,11 +61,20 @@ class DecisionForm(OfTeam):
         replaced.queryset = Decision.objects.filter(status__in=FROM[Decision.Status.SUPERSEDED])
 
     @property
-    def texts(self) -> list[forms.BoundField]:
-        return [self[name] for name in Decision.TEXTS]
+    def written(self) -> list[forms.BoundField]:
+        return [self[name] for name in Decision.WRITTEN]
 
     def clean_labels(self) -> list[str]:
         return read_labels(self.cleaned_data["labels"])
+
+
+def _field(column: models.Field[Any, Any]) -> forms.Field | None:
+    """Return the form field of a column: low boxes for texts, the browser's calendar for dates."""
+    if isinstance(column, models.TextField):
+        return column.formfield(widget=forms.Textarea(attrs={"rows": 3}))
+    if isinstance(column, models.DateField):
+        return column.formfield(widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"))
+    return column.formfield()
 
 
 class CommentForm(forms.Form):

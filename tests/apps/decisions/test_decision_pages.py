@@ -161,16 +161,18 @@ def test_home_shows_the_newest_tps_of_active_runs(client: Client, team: dict[str
     assert "4 of 15" in answer and "<html" not in answer
 
 
-def test_the_page_the_form_and_the_api_have_every_text_of_a_decision(client: Client, team: dict[str, Any]) -> None:
-    texts = {name: f"text of {name}" for name in Decision.TEXTS}
+def test_the_page_the_form_and_the_api_have_everything_that_users_write(client: Client, team: dict[str, Any]) -> None:
+    texts = {name: f"text of {name}" for name in ("question", "options", "decision", "reasons")}
+    values = {**texts, "review_on": "2999-01-31"}
     campaign = team["finished"]
     form = client.get(_url(campaign)).content.decode()
 
-    posted = browser(team["tuner"]).post("/api/v1/decisions/", {"title": "Two", "campaign": str(campaign.pk), **texts})
-    client.post(_url(campaign), {"title": "Two cpus", "hosts": [team["host"].pk], **texts})
+    posted = browser(team["tuner"]).post("/api/v1/decisions/", {"title": "Two", "campaign": str(campaign.pk), **values})
+    client.post(_url(campaign), {"title": "Two cpus", "hosts": [team["host"].pk], **values})
 
     written = Decision.objects.get(title="Two cpus")
     page = client.get(reverse("decision_detail", args=[written.pk])).content.decode()
-    for name, text in texts.items():
-        assert f'name="{name}"' in form and posted.json()[name] == getattr(written, name) == text
+    assert tuple(values) == Decision.WRITTEN and '<input type="date" name="review_on"' in form
+    for name, text in values.items():
+        assert f'name="{name}"' in form and posted.json()[name] == str(getattr(written, name)) == text
         assert f"{text}<" in page
