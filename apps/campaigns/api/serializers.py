@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from agents.collectors import COLLECTORS
@@ -19,6 +19,7 @@ from apps.campaigns.models import Campaign, DataSet, Workload
 from apps.campaigns.recipes.reading import LARGEST
 from apps.hosts.models import NAME, Host
 from apps.tuning.models import Revision
+from apps.web.renamed_fields import with_earlier_names
 from apps.web.visible_keys import VisibleKeyField
 
 
@@ -87,7 +88,7 @@ class WhereSerializer(serializers.Serializer[Any]):
     target = TargetSerializer(required=False, help_text="as in a campaign: the PostgreSQL whose tools are used")
 
 
-@extend_schema_serializer(deprecate_fields=["said"])  # the name until 0.2
+@with_earlier_names(said="tool_message")
 class ComplaintSerializer(serializers.Serializer[Any]):
     step = serializers.CharField()
     script = serializers.CharField(
@@ -96,7 +97,6 @@ class ComplaintSerializer(serializers.Serializer[Any]):
     line = serializers.IntegerField(allow_null=True, help_text="from 1; null if the tool reports none")
     message = serializers.CharField()
     tool_message = serializers.CharField(help_text="the message of the tool")
-    said = serializers.CharField(source="tool_message", help_text="use tool_message")
 
 
 class CheckedSerializer(serializers.Serializer[Any]):
@@ -229,7 +229,7 @@ class BreakSerializer(serializers.Serializer[Any]):
     changes = WeightyChangeSerializer(many=True)
 
 
-@extend_schema_serializer(deprecate_fields=["design_told"])  # the name until 0.2
+@with_earlier_names(design_told="design_sentences")
 class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     """The results of a campaign."""
 
@@ -243,7 +243,6 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     cells = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
     nuisance = NuisanceSerializer()
     design_sentences = serializers.SerializerMethodField(help_text="the design in sentences")
-    design_told = serializers.SerializerMethodField("get_design_sentences", help_text="use design_sentences")
     threats = serializers.SerializerMethodField(
         help_text="threats to validity: effects that the design cannot separate"
     )
@@ -265,7 +264,7 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     class Meta:
         model = Campaign
         fields = [
-            *("id", "kind", *CampaignDesign.names(), "host_name", "design_sentences", "design_told", "threats"),
+            *("id", "kind", *CampaignDesign.names(), "host_name", "design_sentences", "threats"),
             *("state", "state_reason", "extensions", "cloned_from", "progress", "results_ready", "host_changes"),
             *("created_by", "created_at", "started_at", "ended_at", "archived_at"),
         ]

@@ -14,7 +14,6 @@ from drf_spectacular.utils import (
     OpenApiParameter,
     extend_schema,
     extend_schema_field,
-    extend_schema_serializer,
     extend_schema_view,
 )
 from rest_framework import mixins, serializers, viewsets
@@ -29,6 +28,7 @@ from apps.results.runs import page_content, proof, time_axis
 from apps.results.store import samples
 from apps.results.store.campaign_cache import CampaignCache
 from apps.results.store.series import declared
+from apps.web.renamed_fields import with_earlier_names
 from apps.web.rest import query_of
 from common.verdicts import TONES
 
@@ -111,7 +111,7 @@ def _host(request: Request) -> int | None:
     return host
 
 
-@extend_schema_serializer(deprecate_fields=["look", "unplanned_look"])  # the names until 0.2
+@with_earlier_names(look="interim_analysis", unplanned_look="unplanned_analysis")
 class CampaignTableSerializer(serializers.Serializer[CampaignTable]):
     """One row per combination of levels, baseline first; null if the data does not support a figure."""
 
@@ -135,7 +135,6 @@ class CampaignTableSerializer(serializers.Serializer[CampaignTable]):
     unplanned_analysis = serializers.CharField(
         allow_blank=True, help_text="why the intervals hold at any number of runs and are wider; empty: as planned"
     )
-    unplanned_look = serializers.CharField(source="unplanned_analysis", help_text="use unplanned_analysis")
     overheads = serializers.DictField(
         child=serializers.CharField(),
         help_text="level with a tracer -> cost of each event compared with the level without",
@@ -231,11 +230,10 @@ class ProofCheckSerializer(serializers.Serializer[Any]):
     evidence = serializers.DictField(help_text="as the agent sent it: per process, per node, rows of pg_settings")
 
 
-@extend_schema_serializer(deprecate_fields=["looks"])  # the name until 0.2
+@with_earlier_names(looks="checks")
 class SubjectSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(help_text="a process, a parameter or a kernel file")
     checks = ProofCheckSerializer(many=True)
-    looks = ProofCheckSerializer(source="checks", many=True, help_text="use checks")
 
 
 class ProvenSerializer(serializers.Serializer[Any]):
