@@ -24,6 +24,7 @@ from apps.tuning import parameters, rules, services
 from apps.tuning.exports import FORMATS
 from apps.tuning.models import Profile, Revision
 from apps.web.pages import attachment
+from apps.web.renamed_fields import with_earlier_names
 from apps.web.rest import body_of, paged, query_of
 
 
@@ -97,12 +98,13 @@ class ItemSerializer(serializers.Serializer[Any]):
     also = serializers.DictField(child=serializers.CharField(), help_text="other files that the kernel changes with it")
 
 
+@with_earlier_names(found="present")
 class EffectSerializer(serializers.Serializer[Any]):
     setting = serializers.CharField(source="setting.name")
     level = serializers.CharField(source="setting.level", help_text="required level of the agent: user or root")
     risk = serializers.CharField(source="setting.risk")
     wanted = serializers.JSONField()
-    found = serializers.JSONField(
+    present = serializers.JSONField(
         source="current", allow_null=True, help_text="the current value on the host, if it was queried"
     )
     items = ItemSerializer(many=True)

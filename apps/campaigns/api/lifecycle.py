@@ -18,6 +18,7 @@ from apps.campaigns.api.serializers import CampaignSerializer, ChoicesSerializer
 from apps.campaigns.design.before_start import validity
 from apps.campaigns.history import history
 from apps.campaigns.models import Campaign, Run
+from apps.web.renamed_fields import with_earlier_names
 from apps.web.rest import body_of
 
 
@@ -30,6 +31,7 @@ class HistorySerializer(serializers.Serializer[Any]):
     detail = serializers.CharField()
 
 
+@with_earlier_names(found="actual")
 class CheckSerializer(serializers.Serializer[Any]):
     """A check before the start."""
 
@@ -37,7 +39,7 @@ class CheckSerializer(serializers.Serializer[Any]):
     check = serializers.CharField()
     ok = serializers.BooleanField(help_text="false if it prevents the start")
     status = serializers.CharField(help_text="ok, doubtful (a warning only) or failed")
-    found = serializers.CharField(source="actual", allow_blank=True)
+    actual = serializers.CharField(allow_blank=True)
     wanted = serializers.CharField(allow_blank=True)
     hint = serializers.CharField(allow_blank=True)
     field = serializers.CharField(

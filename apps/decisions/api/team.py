@@ -18,14 +18,16 @@ from apps.decisions.timeline.forms import TimelineForm
 from apps.hosts.models import Host
 from apps.tuning.models import Profile
 from apps.web.idempotency import SecretResponse
+from apps.web.renamed_fields import with_earlier_names
 from apps.web.rest import query_of
 
 
+@with_earlier_names(words="text")
 class EntrySerializer(serializers.Serializer[Any]):
     at = serializers.DateTimeField()
     kind = serializers.CharField(help_text="decision, campaign, or the kind of status change")
     title = serializers.CharField()
-    words = serializers.CharField(source="text")
+    text = serializers.CharField()
     who = serializers.CharField(help_text="empty: the server itself")
     path = serializers.CharField(help_text="address of its page")
 

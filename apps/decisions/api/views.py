@@ -28,6 +28,7 @@ from apps.hosts.models import Host
 from apps.tuning.api import TextRenderer
 from apps.tuning.exports import FORMATS
 from apps.web.pages import attachment
+from apps.web.renamed_fields import with_earlier_names
 from apps.web.rest import body_of, paged, query_of
 from apps.web.visible_keys import VisibleKeyField
 
@@ -71,24 +72,33 @@ class DecisionRowSerializer(serializers.ModelSerializer[Decision]):
         extra_kwargs: ClassVar[dict[str, Any]] = {"question": {"required": False}}
 
 
+@with_earlier_names(words="text")
 class ReviewSerializer(serializers.ModelSerializer[Review]):
-    words = serializers.CharField(source="text", read_only=True, help_text="the result, in sentences")
-
     class Meta:
         model = Review
-        fields = ["campaign", "verdict", "words", "reviewed_at"]
+        fields = ["campaign", "verdict", "text", "reviewed_at"]
         read_only_fields = fields
 
 
+@with_earlier_names(words="text")
 class DecisionEventSerializer(serializers.ModelSerializer[Event]):
     by = serializers.CharField(source="by.username", default=None, allow_null=True, help_text="null: the server itself")
     host = serializers.CharField(source="host.name", default=None, allow_null=True)
-    words = serializers.CharField(source="text", read_only=True)
 
     class Meta:
         model = Event
-        fields = ["at", "kind", "by", "host", "campaign", "words"]
+        fields = ["at", "kind", "by", "host", "campaign", "text"]
         read_only_fields = fields
+
+
+@with_earlier_names(words="text")
+class ReasonSerializer(serializers.Serializer[Any]):
+    """A fact that has changed since the decision."""
+
+    fact = serializers.CharField()
+    before = serializers.JSONField(allow_null=True)
+    after = serializers.JSONField(allow_null=True)
+    text = serializers.CharField(source="words")
 
 
 class StandingSerializer(serializers.ModelSerializer[Standing]):
@@ -96,7 +106,7 @@ class StandingSerializer(serializers.ModelSerializer[Standing]):
     conditions = serializers.DictField(
         help_text="kernel, postgresql, cpu, cpus, nodes, memory_kb: the facts that the decision depends on"
     )
-    reasons = serializers.ListField(child=serializers.DictField(), help_text="fact, before, after, words")
+    reasons = ReasonSerializer(many=True)
     campaign = VisibleKeyField(Campaign, read_only=True, help_text="the confirming campaign")
 
     class Meta:
@@ -114,21 +124,25 @@ class ConfirmingSerializer(serializers.Serializer[Any]):
     state = serializers.CharField()
 
 
+@with_earlier_names(found="actual")
 class DriftRowSerializer(serializers.Serializer[Any]):
     setting = serializers.CharField()
     key = serializers.CharField(help_text="a kernel file, a parameter or a program")
     decided = serializers.CharField()
-    found = serializers.CharField(allow_null=True)
+    actual = serializers.CharField(source="found", allow_null=True)
     state = serializers.CharField(help_text=f"{comparison.SAME}, {comparison.DIFFERS} or {comparison.UNKNOWN}")
     why = serializers.CharField(help_text="unknown, or the time of the reading if that is older than `at`")
     cluster = serializers.CharField(help_text="the cluster of the parameter; empty if it is not a PostgreSQL parameter")
 
 
+@with_earlier_names(asked="queried")
 class DriftSerializer(serializers.Serializer[Any]):
     host = serializers.CharField(source="host.name")
     state = serializers.CharField(help_text="of all its values")
     at = serializers.DateTimeField(allow_null=True, help_text="when its values were read; null: never")
-    asked = serializers.BooleanField(help_text="true: read from the host now; false: from its stored facts")
+    queried = serializers.BooleanField(
+        source="asked", help_text="true: read from the host now; false: from its stored facts"
+    )
     rows = DriftRowSerializer(many=True)
 
 

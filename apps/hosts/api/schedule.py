@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from apps.accounts.services import user_of
 from apps.hosts.models import Host, Reservation
 from apps.hosts.usage import reservations
+from apps.web.renamed_fields import with_earlier_names
 from apps.web.rest import body_of
 
 
@@ -27,10 +28,11 @@ class WindowSerializer(serializers.Serializer[Any]):
         return {**super().get_fields(), "from": serializers.CharField(help_text="HH:MM")}
 
 
+@with_earlier_names(found="actual")
 class HealthSerializer(serializers.Serializer[Any]):
     check = serializers.CharField()
     ok = serializers.BooleanField()
-    found = serializers.CharField()
+    actual = serializers.CharField(source="found")
     wanted = serializers.CharField(help_text="limit; empty: information only")
 
 

@@ -14,6 +14,7 @@ import stats
 from apps.results.answers.changes.of_comparison import comparison_changes
 from apps.results.answers.comparison.compare import Compared, read
 from apps.results.answers.comparison.sides import KINDS, MOST
+from apps.web.renamed_fields import with_earlier_names
 
 ASKED = [
     OpenApiParameter(
@@ -82,9 +83,10 @@ class UnlikeSerializer(serializers.Serializer[Any]):
     values = serializers.ListField(child=serializers.CharField(), help_text="values of each item")
 
 
+@with_earlier_names(words="label")
 class SharedSerializer(serializers.Serializer[Any]):
     what = serializers.CharField()
-    words = serializers.CharField()
+    label = serializers.CharField(help_text="of the level")  # type: ignore[assignment]  # the field, not the attribute
     runs = serializers.IntegerField(help_text="of the item with the fewest runs")
 
 
@@ -168,7 +170,7 @@ def _comparison_fields(compared: Compared, one: stats.Comparison) -> dict[str, A
 
 def _shown(compared: Compared) -> dict[str, Any]:
     comparisons = [_comparison_fields(compared, comparison) for comparison in compared.comparisons]
-    whats = [{"what": what, "words": level_name, "runs": runs} for what, level_name, runs in compared.whats]
+    whats = [{"what": what, "label": level_name, "runs": runs} for what, level_name, runs in compared.whats]
     worse = any(comparison["worse"] for comparison in comparisons)
     changes = comparison_changes(compared)
     return {**vars(compared), "sides": compared.arms, "comparisons": comparisons, "whats": whats, "worse": worse} | {

@@ -221,10 +221,11 @@ class SummaryViewSet(viewsets.ViewSet):
         return Response(SummarySerializer(table).data)
 
 
+@with_earlier_names(found="actual")
 class ProofCheckSerializer(serializers.Serializer[Any]):
     phase = serializers.CharField(help_text="before, during or after the load")
     wanted = serializers.JSONField(source="expected", allow_null=True)
-    found = serializers.JSONField(source="actual", allow_null=True)
+    actual = serializers.JSONField(allow_null=True)
     ok = serializers.BooleanField()
     read_from = serializers.CharField(source="source")  # `source` is reserved in serializers
     evidence = serializers.DictField(help_text="as the agent sent it: per process, per node, rows of pg_settings")
@@ -244,6 +245,7 @@ class ProvenSerializer(serializers.Serializer[Any]):
     subjects = SubjectSerializer(many=True)
 
 
+@with_earlier_names(found="actual")
 class ChangeSerializer(serializers.Serializer[Any]):
     setting = serializers.CharField()
     key = serializers.CharField()
@@ -251,7 +253,7 @@ class ChangeSerializer(serializers.Serializer[Any]):
     wanted = serializers.JSONField(
         source="expected", allow_null=True, help_text="null: changed by the kernel together with another value"
     )
-    found = serializers.JSONField(source="actual", allow_null=True, help_text="read after it was written")
+    actual = serializers.JSONField(allow_null=True, help_text="read after it was written")
     restored = serializers.JSONField(allow_null=True, help_text="read after it was restored; null before that")
     state = serializers.CharField(
         help_text=(

@@ -94,7 +94,7 @@ def check(
     session = of(ctx)
     address = f"campaigns/{ids.campaign(session.client, campaign)}/checks/"
     checks = session.client.post(address) if ask else session.client.get(address)
-    columns = ("host", "check", "status", "found", "wanted", "field", "hint")
+    columns = ("host", "check", "status", "actual", "wanted", "field", "hint")
     head = ["needs" if name == "wanted" else name for name in columns]
     session.tell(checks, lambda: tables.table(head, [[row[name] for name in columns] for row in checks]))
     if not all(row["ok"] for row in checks):

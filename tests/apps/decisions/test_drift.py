@@ -75,7 +75,7 @@ def test_the_report_follows_the_facts_host_by_host(admin: User, client: Client) 
     page = client.get(reverse("drift"), {"host": "b"}).content.decode()
     assert "b: 1 of 3 values" in page and "never checked" not in page
     drift = browser(admin).get(f"/api/v1/decisions/{decision.pk}/drift/").json()
-    assert (drift[0]["host"], drift[0]["rows"][1]["found"]) == ("b", "60")
+    assert (drift[0]["host"], drift[0]["rows"][1]["actual"]) == ("b", "60")
 
 
 def test_only_a_host_in_the_scope_is_queried(admin: User) -> None:

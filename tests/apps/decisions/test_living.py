@@ -261,7 +261,7 @@ def test_the_api_says_why_a_decision_is_stale_and_starts_the_campaign(decision: 
     client, path = browser(admin), f"/api/v1/decisions/{decision.pk}/"
 
     (standing,) = client.get(path).json()["standings"]
-    assert standing["reasons"][0]["words"] == "PostgreSQL changed from 18.6 to 19.0."
+    assert standing["reasons"][0]["text"] == "PostgreSQL changed from 18.6 to 19.0."
     assert [result["id"] for result in client.get("/api/v1/decisions/?stale=true").json()["results"]] == [decision.pk]
     started = client.post(f"{path}confirm/", {"start": True})
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from apps.tuning import effects, exports
+from apps.tuning.api import EffectSerializer
 
 FACTS = json.loads((Path(__file__).parents[2] / "agents/cases/facts.json").read_text())
 POOL = "/proc/sys/vm/nr_hugepages"
@@ -26,6 +27,14 @@ def test_present_values_come_from_the_facts_or_from_a_query_of_the_host() -> Non
     by_host = {item.key: item.present for item in run(settings, {"huge_pages": {"keys": {POOL: "13"}}}, **known).items}
 
     assert (by_facts[POOL], by_host[POOL]) == ("12", "13")
+
+
+def test_the_api_shows_the_present_value_of_a_setting_under_both_names() -> None:
+    queried = {"huge_pages": {"value": {"pool": 13}, "keys": {POOL: "13"}}}
+
+    (shown,) = EffectSerializer(run({"huge_pages": {"use": "on", "pool": 700}}, queried).effects, many=True).data
+
+    assert shown["present"] == shown["found"] == {"pool": 13}
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from apps.decisions.models import Review
+from apps.hosts.models import Host
 from tests.rows import filled
 from tests.rows.factories import browser
 
@@ -24,11 +26,22 @@ def objects(part: Any) -> Iterator[dict[str, Any]]:
 @pytest.mark.thorough
 def test_responses_have_both_names_with_the_same_value(db: None) -> None:
     team = filled.team()
-    client, finished = browser(team["admin"]), team["finished"]
+    client, finished, decision = browser(team["admin"]), team["finished"], team["decision"]
+    Host.objects.update(health=[{"check": "swap", "ok": True, "found": "0 MiB", "wanted": ""}])
+    review = {"verdict": Review.Verdict.OPEN, "text": "Inconclusive."}
+    Review.objects.create(decision=decision, campaign=team["running"], **review)
     expected = {
         f"campaigns/{finished.pk}/": {"design_told": "design_sentences"},
+        f"campaigns/{team['draft'].pk}/checks/": {"found": "actual"},
         f"campaigns/{finished.pk}/results/": {"unplanned_look": "unplanned_analysis"},
-        f"runs/{team['ok_run'].pk}/proof/": {"looks": "checks"},
+        f"runs/{team['ok_run'].pk}/proof/": {"found": "actual", "looks": "checks"},
+        f"compare/?of=campaign:{finished.pk}&of=campaign:{team['running'].pk}": {"words": "label"},
+        f"hosts/{team['host'].pk}/": {"found": "actual"},
+        f"profiles/{team['profile'].pk}/dry-run/?host={team['host'].pk}": {"found": "present"},
+        f"decisions/{decision.pk}/": {"words": "text"},
+        f"decisions/{decision.pk}/events/": {"words": "text"},
+        f"decisions/{decision.pk}/drift/": {"found": "actual", "asked": "queried"},
+        "timeline/": {"words": "text"},
     }
 
     for address, names in expected.items():
