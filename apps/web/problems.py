@@ -73,10 +73,12 @@ NO_ROW = re.compile(r"No (\w+) matches the given query\.")
 
 
 def problem(error: Exception, context: dict[str, Any]) -> Response | None:
-    """Return any error as problem details, the project's own errors and those of the framework in the same shape."""
+    """Return any error as problem details, the project's own errors and those of the framework in the same shape.
+
+    `api_names` of a view maps fields of services to their names in the API, for the errors of services."""
     if isinstance(error, ProvingError):
         code = next(code for kind, code in STATUS.items() if isinstance(error, kind))
-        body = {"title": error.message, "status": code, "field": error.subject, "hint": error.hint}
+        body = {"title": error.message, "status": code, "field": _api_name(error.subject, context), "hint": error.hint}
         return _problem_response(body | {"blame": error.blame}, code)
     if isinstance(error, Http404) and (missing := NO_ROW.fullmatch(str(error))):
         error = NotFound(f"there is no such {_words(missing[1])}, or you may not see it")
@@ -98,6 +100,12 @@ def problem(error: Exception, context: dict[str, Any]) -> Response | None:
 def _problem_response(body: dict[str, Any], code: int, headers: Any = None) -> Response:
     other_headers = {name: value for name, value in (headers or {}).items() if name.lower() != "content-type"}
     return Response(body, status=code, headers=other_headers, content_type="application/problem+json")
+
+
+def _api_name(subject: str, context: dict[str, Any]) -> str:
+    field, dot, rest = subject.partition(".")
+    names: dict[str, str] = getattr(context.get("view"), "api_names", {})
+    return names.get(field, field) + dot + rest
 
 
 def _words(name: str) -> str:

@@ -33,7 +33,7 @@ def _mix(ground: Ground, checks: Checks, transactions: int) -> None:
     steps = [_load(transactions=transactions // CLIENTS)]
     ended = _campaign(ground, "mix", steps, [WAREHOUSES, CALLS])
     for run in _runs(ground, ended):
-        name = f"{run['cell']['warehouses']} warehouses, {run['cell']['calls']}"
+        name = f"{run['levels']['warehouses']} warehouses, {run['levels']['calls']}"
         figures = _figures(ground, run)
         shares = {each: figures.get(f"{each} share", 0.0) for each in MIX}
         furthest = max(abs(share - MIX[each]) for each, share in shares.items())
@@ -50,7 +50,7 @@ def _broken(ground: Ground, checks: Checks) -> None:
     ended = _campaign(ground, "broken", steps, [CALLS])
     for run in _runs(ground, ended):
         message = (run["error"] or {}).get("message", "")
-        print(f"broken on purpose, {run['cell']['calls']}: {run['outcome']}: {message}")
+        print(f"broken on purpose, {run['levels']['calls']}: {run['outcome']}: {message}")
         caught = run["outcome"] == "failed" and "consistency condition 2" in message
         checks.check(caught and not _figures(ground, run), "a broken condition fails the run, which has no result")
 

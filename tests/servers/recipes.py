@@ -231,10 +231,10 @@ def _figures(summary: dict[str, Any]) -> str:
     lines = []
     for figure in summary["figures"]:
         lines.append(f"{figure['step']}.{figure['name']} ({figure['unit']})")
-        for cell in figure["cells"]:
-            if cell["n"]:
-                interval = "" if cell["low"] is None else f"  {cell['low']:.4g} .. {cell['high']:.4g}"
-                lines.append(f"  {cell['level']}: {cell['mean']:.4g}{interval}  n = {cell['n']}")
+        for level in figure["by_level"]:
+            if level["n"]:
+                interval = "" if level["low"] is None else f"  {level['low']:.4g} .. {level['high']:.4g}"
+                lines.append(f"  {level['level']}: {level['mean']:.4g}{interval}  n = {level['n']}")
     return "\n".join(lines)
 
 

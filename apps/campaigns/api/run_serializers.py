@@ -11,13 +11,15 @@ from apps.campaigns import queries
 from apps.campaigns.api.serializers import BreakSerializer
 from apps.campaigns.design.steps import loops
 from apps.campaigns.models import Artefact, Run, RunEvent
+from apps.web.renamed_fields import with_earlier_names
 
 
+@with_earlier_names(cell="levels")
 class RunRowSerializer(serializers.ModelSerializer[Run]):
     campaign = serializers.UUIDField(source="campaign_id")
     host = serializers.IntegerField(source="host_id")
     host_name = serializers.CharField(source="host.name")
-    cell = serializers.DictField(child=serializers.CharField(), help_text="factor -> level")
+    levels = serializers.DictField(source="cell", child=serializers.CharField(), help_text="factor -> level")
     error = serializers.JSONField(allow_null=True, help_text="blame, message, hint; null if there is no error")
     proof = serializers.JSONField(allow_null=True, help_text="checked, ok, lines: result of the check on the host")
     retry_of = serializers.UUIDField(
@@ -27,7 +29,7 @@ class RunRowSerializer(serializers.ModelSerializer[Run]):
     class Meta:
         model = Run
         fields = [
-            *("id", "campaign", "host", "host_name", "position", "block", "cell", "retry_of", "state", "outcome"),
+            *("id", "campaign", "host", "host_name", "position", "block", "levels", "retry_of", "state", "outcome"),
             *(
                 "agent_state",
                 "agent_state_at",

@@ -22,6 +22,8 @@ from apps.tuning.models import Revision
 from apps.web.renamed_fields import with_earlier_names
 from apps.web.visible_keys import VisibleKeyField
 
+API_NAMES = {"cells": "combinations"}  # field of CampaignDesign -> its name in the API, if they differ
+
 
 class StepSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
@@ -229,7 +231,7 @@ class BreakSerializer(serializers.Serializer[Any]):
     changes = WeightyChangeSerializer(many=True)
 
 
-@with_earlier_names(design_told="design_sentences")
+@with_earlier_names(design_told="design_sentences", cells="combinations")
 class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     """The results of a campaign."""
 
@@ -240,7 +242,11 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     profile = serializers.CharField(allow_null=True, help_text="name and revision")
     factors = FactorSerializer(many=True)
     target = TargetSerializer()
-    cells = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
+    combinations = serializers.ListField(
+        source="cells",
+        child=serializers.DictField(child=serializers.CharField()),
+        help_text="of the design list: [{factor: level}]",
+    )
     nuisance = NuisanceSerializer()
     design_sentences = serializers.SerializerMethodField(help_text="the design in sentences")
     threats = serializers.SerializerMethodField(
@@ -264,7 +270,8 @@ class CampaignSerializer(serializers.ModelSerializer[Campaign]):
     class Meta:
         model = Campaign
         fields = [
-            *("id", "kind", *CampaignDesign.names(), "host_name", "design_sentences", "threats"),
+            *("id", "kind", *(API_NAMES.get(name, name) for name in CampaignDesign.names())),
+            *("host_name", "design_sentences", "threats"),
             *("state", "state_reason", "extensions", "cloned_from", "progress", "results_ready", "host_changes"),
             *("created_by", "created_at", "started_at", "ended_at", "archived_at"),
         ]
@@ -298,6 +305,7 @@ class StartedCampaignSerializer(CampaignSerializer):
         fields = [*CampaignSerializer.Meta.fields, "unchecked"]
 
 
+@with_earlier_names(cells="combinations")
 class ChoicesSerializer(serializers.Serializer[Any]):
     """Fields of a campaign; for a clone, those that differ from the source."""
 
@@ -332,8 +340,11 @@ class ChoicesSerializer(serializers.Serializer[Any]):
         help_text="names of collectors; default: all",
     )
     design = serializers.ChoiceField(choices=Campaign.Design.choices, required=False)
-    cells = serializers.ListField(
-        child=serializers.DictField(child=serializers.CharField()), required=False, help_text="for the design list"
+    combinations = serializers.ListField(
+        source="cells",
+        child=serializers.DictField(child=serializers.CharField()),
+        required=False,
+        help_text="for the design list: [{factor: level}]",
     )
     sample = serializers.IntegerField(required=False, min_value=1, help_text="for the design random_sample")
     nuisance = NuisanceSerializer(required=False)
@@ -364,10 +375,11 @@ class PrioritySerializer(serializers.Serializer[Any]):
     priority = serializers.IntegerField(min_value=-100, max_value=100, help_text="the highest priority starts first")
 
 
+@with_earlier_names(cell="levels")
 class PlannedSerializer(serializers.Serializer[Any]):
     position = serializers.IntegerField()
     block = serializers.IntegerField()
-    cell = serializers.DictField(child=serializers.CharField())
+    levels = serializers.DictField(source="cell", child=serializers.CharField(), help_text="factor -> level")
     digest = serializers.CharField()
 
 

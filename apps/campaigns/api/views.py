@@ -30,6 +30,7 @@ from apps.campaigns.api.run_serializers import (
     RunSerializer,
 )
 from apps.campaigns.api.serializers import (
+    API_NAMES,
     CampaignRowSerializer,
     CampaignSerializer,
     CheckedSerializer,
@@ -194,6 +195,7 @@ class CampaignViewSet(
         **LifecycleActions.writers,
     }
     of_teams = tuple(roles)
+    api_names = API_NAMES
 
     def get_queryset(self) -> QuerySet[Campaign]:
         if self.action != "list":

@@ -20,6 +20,7 @@ from apps.results import services
 from apps.results.exchange.transfer import check_length, contents
 from apps.results.imports.understand import DraftRun, Understood
 from apps.results.models import Import
+from apps.web.renamed_fields import with_earlier_names
 
 SHOWN_RUNS = 1000
 
@@ -49,9 +50,10 @@ class FigureSerializer(serializers.Serializer[Any]):
     definition = serializers.CharField(allow_blank=True)
 
 
+@with_earlier_names(cell="levels")
 class FoundRunSerializer(serializers.Serializer[Any]):
     sources = serializers.CharField(help_text="number of files, or of lines of a table")
-    cell = serializers.DictField(child=serializers.CharField(), help_text="factor -> level")
+    levels = serializers.DictField(source="cell", child=serializers.CharField(), help_text="factor -> level")
     block = serializers.IntegerField(help_text="repetition, from 0")
     host = serializers.CharField(allow_blank=True)
     outcome = serializers.CharField()

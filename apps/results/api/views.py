@@ -195,13 +195,14 @@ class SummaryCellSerializer(serializers.Serializer[Any]):
     high = serializers.FloatField(allow_null=True)
 
 
+@with_earlier_names(cells="by_level")
 class SummaryFigureSerializer(serializers.Serializer[Any]):
     step = serializers.CharField()
     name = serializers.CharField()
     unit = serializers.CharField()
     better = serializers.CharField(allow_blank=True)
     definition = serializers.CharField(allow_blank=True)
-    cells = SummaryCellSerializer(many=True, help_text="in the order of the levels")
+    by_level = SummaryCellSerializer(source="cells", many=True, help_text="in the order of the levels")
 
 
 class SummarySerializer(serializers.Serializer[SummaryTable]):

@@ -64,24 +64,33 @@ def test_earlier_names_of_fields_are_deprecated_and_name_their_successors(schema
     successors = {(component, name): field["description"] for component, name, field in fields if "deprecated" in field}
 
     assert successors == {
+        ("Campaign", "cells"): "use combinations",
         ("Campaign", "design_told"): "use design_sentences",
         ("CampaignTable", "look"): "use interim_analysis",
         ("CampaignTable", "unplanned_look"): "use unplanned_analysis",
         ("Change", "found"): "use actual",
         ("Check", "found"): "use actual",
+        ("Choices", "cells"): "use combinations",
         ("Complaint", "said"): "use tool_message",
         ("DecisionEvent", "words"): "use text",
         ("Drift", "asked"): "use queried",
         ("DriftRow", "found"): "use actual",
         ("Effect", "found"): "use present",
         ("Entry", "words"): "use text",
+        ("FoundRun", "cell"): "use levels",
         ("Health", "found"): "use actual",
+        ("NewCampaign", "cells"): "use combinations",
+        ("Planned", "cell"): "use levels",
         ("ProofCheck", "found"): "use actual",
         ("Reason", "words"): "use text",
         ("Review", "words"): "use text",
+        ("Run", "cell"): "use levels",
+        ("RunRow", "cell"): "use levels",
         ("Shared", "words"): "use label",
+        ("StartedCampaign", "cells"): "use combinations",
         ("StartedCampaign", "design_told"): "use design_sentences",
         ("Subject", "looks"): "use checks",
+        ("SummaryFigure", "cells"): "use by_level",
     }
 
 

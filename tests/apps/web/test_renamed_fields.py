@@ -1,4 +1,4 @@
-"""A renamed field of the API keeps its earlier name for one release: in the schema and in responses."""
+"""A renamed field of the API keeps its earlier name for one release: in the schema, in responses and in requests."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from typing import Any
 
 import pytest
 
+from apps.accounts.models import Role, User
+from apps.campaigns.models import Campaign
 from apps.decisions.models import Review
 from apps.hosts.models import Host
-from tests.rows import filled
-from tests.rows.factories import browser
+from tests.rows import filled, populate
+from tests.rows.factories import browser, make_host
+
+LISTED = [{"pool": "8GB"}, {"pool": "1GB"}]
+LEVELS = [{"label": size, "set": {"settings.postgresql.shared_buffers": size}} for size in ("1GB", "8GB")]
 
 
 def objects(part: Any) -> Iterator[dict[str, Any]]:
@@ -31,11 +36,16 @@ def test_responses_have_both_names_with_the_same_value(db: None) -> None:
     review = {"verdict": Review.Verdict.OPEN, "text": "Inconclusive."}
     Review.objects.create(decision=decision, campaign=team["running"], **review)
     expected = {
-        f"campaigns/{finished.pk}/": {"design_told": "design_sentences"},
+        f"campaigns/{finished.pk}/": {"cells": "combinations", "design_told": "design_sentences"},
+        f"campaigns/{team['draft'].pk}/preview/": {"cell": "levels"},
         f"campaigns/{team['draft'].pk}/checks/": {"found": "actual"},
         f"campaigns/{finished.pk}/results/": {"unplanned_look": "unplanned_analysis"},
+        f"campaigns/{finished.pk}/summary/": {"cells": "by_level"},
+        f"runs/?campaign={finished.pk}": {"cell": "levels"},
+        f"runs/{team['ok_run'].pk}/": {"cell": "levels"},
         f"runs/{team['ok_run'].pk}/proof/": {"found": "actual", "looks": "checks"},
         f"compare/?of=campaign:{finished.pk}&of=campaign:{team['running'].pk}": {"words": "label"},
+        f"imports/{team['upload'].pk}/": {"cell": "levels"},
         f"hosts/{team['host'].pk}/": {"found": "actual"},
         f"profiles/{team['profile'].pk}/dry-run/?host={team['host'].pk}": {"found": "present"},
         f"decisions/{decision.pk}/": {"words": "text"},
@@ -50,3 +60,33 @@ def test_responses_have_both_names_with_the_same_value(db: None) -> None:
             values = [(each[earlier], each[name]) for each in objects(answer) if earlier in each and name in each]
             assert values, (address, name)
             assert all(one == other for one, other in values), (address, name)
+
+
+@pytest.mark.parametrize(
+    "sent", [{"cells": LISTED}, {"combinations": LISTED}, {"cells": LISTED, "combinations": LISTED}]
+)
+def test_requests_may_use_either_name(db: None, sent: dict[str, Any]) -> None:
+    created = create(populate.user(Role.OPERATOR), sent)
+
+    assert created.status_code == 201, created.content
+    assert Campaign.objects.get().cells == LISTED
+
+
+def test_a_request_with_both_names_and_different_values_is_refused(db: None) -> None:
+    refused = create(populate.user(Role.OPERATOR), {"cells": LISTED[:1], "combinations": LISTED})
+
+    assert (refused.status_code, refused.json()["field"]) == (400, "cells")
+    assert refused.json()["title"] == "it differs from combinations, its new name; send only combinations"
+    assert not Campaign.objects.exists()
+
+
+def test_a_value_that_is_not_valid_is_refused_under_the_new_name(db: None) -> None:
+    refused = create(populate.user(Role.OPERATOR), {"cells": "all"})
+
+    assert (refused.status_code, refused.json()["field"]) == (400, "combinations")
+
+
+def create(by: User, fields: dict[str, Any]) -> Any:
+    factors = [{"name": "pool", "levels": LEVELS}]
+    body = {"recipe": "cpu-scaling", "host": make_host().pk, "factors": factors, "design": "list"}
+    return browser(by).post("/api/v1/campaigns/", body | fields)

@@ -183,7 +183,7 @@ def test_the_api_accepts_and_returns_a_design(operator: User) -> None:
         "host": make_host().pk,
         "factors": FACTORS,
         "design": "list",
-        "cells": [{"pool": "1GB"}],
+        "combinations": [{"pool": "1GB"}],
         "order": "abba",
         "nuisance": {"warm_up": {"time_s": 30}},
     }
@@ -192,10 +192,10 @@ def test_the_api_accepts_and_returns_a_design(operator: User) -> None:
     preview = browser(operator).get(f"/api/v1/campaigns/{made['id']}/preview/").json()
 
     assert made["factors"][0]["order"] == "descending"
-    assert (made["cells"], made["nuisance"]) == ([{"pool": "1GB"}], {"warm_up": {"time_s": 30}})
+    assert (made["combinations"], made["nuisance"]) == ([{"pool": "1GB"}], {"warm_up": {"time_s": 30}})
     assert made["design_sentences"][0] == "The 1 combination that is listed."
     assert any("ABBA" in threat for threat in made["threats"])
-    assert {tuple(run["cell"].items()) for run in preview["runs"]} == {(("pool", "1GB"),)}
+    assert {tuple(run["levels"].items()) for run in preview["runs"]} == {(("pool", "1GB"),)}
     assert preview["known"] is False
 
 
@@ -203,6 +203,7 @@ def test_the_api_accepts_and_returns_a_design(operator: User) -> None:
     ("changes", "field"),
     [
         ({"design": "greek"}, "design"),
+        ({"design": "list", "combinations": [{"pool": "2GB"}]}, "combinations.0"),
         ({"design": "latin_square", "factors": [*FACTORS, {"name": "b", "levels": LEVELS}]}, "factors"),
         ({"nuisance": {"drop_caches": "often"}}, "nuisance"),
         ({"nuisance": {"warm_up": {"time_s": 5, "until": "steady"}}}, "nuisance.warm_up"),

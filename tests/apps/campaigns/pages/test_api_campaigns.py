@@ -68,7 +68,7 @@ def test_a_campaign_from_a_recipe_is_planned_started_and_cancelled(operator: Use
     preview = client.get(f"{path}preview/").json()
     assert len(preview["runs"]) == 6
     assert preview["seconds"] == 6 * (5 + 3)
-    assert preview["runs"][0]["cell"].keys() == {"server cpus"}
+    assert preview["runs"][0]["levels"].keys() == {"server cpus"}
 
     started = client.post(f"{path}start/").json()
     assert (started["state"], started["progress"]["total"], started["results_ready"]) == ("running", 6, False)
