@@ -16,6 +16,7 @@ from apps.results.api.views import JudgementSerializer
 from apps.results.models import Mark
 from apps.results.runs import observed, stability
 from apps.results.runs.fidelity import Compared, Fidelity, Figures, fidelity_of
+from apps.web.renamed_fields import with_earlier_names
 
 
 class StatementFiguresSerializer(serializers.Serializer[Figures]):
@@ -69,10 +70,11 @@ class MarkSerializer(serializers.ModelSerializer[Mark]):
         fields = ["step", "kind", "t", "until", "label", "data"]
 
 
+@with_earlier_names(within="findings")
 class ObservedSerializer(serializers.Serializer[Any]):
     """Events during the measurement, findings from the samples, and the cost of the collectors."""
 
-    within = JudgementSerializer(many=True, help_text="warm-up, trend, stalls and checkpoints, step by step")
+    findings = JudgementSerializer(many=True, help_text="warm-up, trend, stalls and checkpoints, step by step")
     costs = CostSerializer(many=True, help_text="per step and collector; source `all` is the sum of a step")
     marks = MarkSerializer(many=True, help_text="checkpoints, in seconds since the step began")
     fidelity = FidelitySerializer(
@@ -87,7 +89,7 @@ class ObservedViewSet(viewsets.ViewSet):
     def retrieve(self, request: Request, run: UUID) -> Response:
         observed_run = get_object_or_404(Run, pk=run)
         observations = {
-            "within": stability.findings(observed_run.step_stabilities.all(), observed_run.measurements.all()),
+            "findings": stability.findings(observed_run.step_stabilities.all(), observed_run.measurements.all()),
             "costs": observed.costs_of(observed_run),
             "marks": observed_run.marks.all(),
             "fidelity": fidelity_of(observed_run),

@@ -80,6 +80,7 @@ def test_earlier_names_of_fields_are_deprecated_and_name_their_successors(schema
         ("FoundRun", "cell"): "use levels",
         ("Health", "found"): "use actual",
         ("NewCampaign", "cells"): "use combinations",
+        ("Observed", "within"): "use findings",
         ("Planned", "cell"): "use levels",
         ("ProofCheck", "found"): "use actual",
         ("Reason", "words"): "use text",

@@ -44,6 +44,7 @@ def test_responses_have_both_names_with_the_same_value(db: None) -> None:
         f"runs/?campaign={finished.pk}": {"cell": "levels"},
         f"runs/{team['ok_run'].pk}/": {"cell": "levels"},
         f"runs/{team['ok_run'].pk}/proof/": {"found": "actual", "looks": "checks"},
+        f"runs/{team['ok_run'].pk}/observed/": {"within": "findings"},
         f"compare/?of=campaign:{finished.pk}&of=campaign:{team['running'].pk}": {"words": "label"},
         f"imports/{team['upload'].pk}/": {"cell": "levels"},
         f"hosts/{team['host'].pk}/": {"found": "actual"},

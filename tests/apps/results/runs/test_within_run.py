@@ -183,7 +183,7 @@ def test_page_and_api_of_a_run_say_the_same(client: Client, run: Run, admin: Use
     StepStability.objects.bulk_create(stability.judge(run))
     client.force_login(admin)
 
-    rows = browser(admin).get(f"/api/v1/runs/{run.pk}/observed/").json()["within"]
+    rows = browser(admin).get(f"/api/v1/runs/{run.pk}/observed/").json()["findings"]
     page = client.get(reverse("run_detail", args=[run.pk])).content.decode()
 
     assert [row["topic"] for row in rows] == ["warm-up", "trend", "stalls"]
