@@ -1,10 +1,20 @@
-"""The verdicts of comparisons, and the tones of findings: how page, chart, report, API and CLI show them. Pure."""
+"""The verdicts of comparisons, what each of them claims, and how page, chart, report, API and CLI show it. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
+
+# What figures alone can show: a comparison of the statistics has one of these.
+ComparisonVerdict = Literal[
+    "points_only", "better", "worse", "equivalent", "direction_better", "direction_worse", "undetectable"
+]
+# A level that is better or likely better, but fails clearly more often. The server adds it, because failed runs and
+# transactions have no figures that the statistics could compare.
+BETTER_FAILING: Final = "better_failing"
+INCONCLUSIVE: Final = "undetectable"
+TOO_FEW_RUNS: Final = "points_only"
 
 # What a sentence means for a reader: good, bad or neither.
 Tone = Literal["better", "worse", "equivalent", "unknown", "warning", "note"]
@@ -66,17 +76,19 @@ class Verdict:
         return self.tone == "worse"
 
 
+# In the order in which they answer the question of a campaign: a certain gain before a likely one, a loss before
+# what is not known.
 VERDICTS: Mapping[str, Verdict] = {
     verdict.name: verdict
     for verdict in (
         Verdict("better", "better", "better", "▲", "triangle-up", is_certain=True),
         Verdict("direction_better", "likely better", "better", "△", "triangle-up-open"),
-        Verdict("better_failing", "better, but more failures", "warning", "!"),
+        Verdict(BETTER_FAILING, "better, but more failures", "warning", "!"),
         Verdict("worse", "worse", "worse", "▼", "triangle-down", is_certain=True),
         Verdict("direction_worse", "likely worse", "worse", "▽", "triangle-down-open"),
+        Verdict(INCONCLUSIVE, "inconclusive"),
         Verdict("equivalent", "equivalent", "equivalent", "=", "square", is_certain=True),
-        Verdict("undetectable", "inconclusive"),
-        Verdict("points_only", "too few runs"),
+        Verdict(TOO_FEW_RUNS, "too few runs"),
     )
 }
 

@@ -16,21 +16,19 @@ from stats.model import (
     LevelTable,
     Metric,
     Observation,
-    Verdict,
     half_width_percent,
     means_of_hosts,
     of_hosts,
     whole_blocks,
 )
 from stats.power import mde_percent, noise_floor_percent, runs_needed
-from stats.stopping.sequential import CERTAIN, SPENDING, InterimAnalysis, Spent, interim_analysis
+from stats.stopping.sequential import SPENDING, InterimAnalysis, Spent, interim_analysis
 from stats.stopping.unplanned import at_unplanned_analysis
 from stats.trends.order import OrderTrend, order_trend
 from stats.trends.over_time import Change, Score, change_points, score, scores
 from stats.trends.within_run import Dips, Trend, WarmUp, dip_depth, dips, mser_cut, trend, warm_up
 
 __all__ = [
-    "CERTAIN",
     "SPENDING",
     "Association",
     "Better",
@@ -55,7 +53,6 @@ __all__ = [
     "Starts",
     "Timed",
     "Trend",
-    "Verdict",
     "WarmUp",
     "against_baseline",
     "against_history",

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.errors import PlanError
+from common.verdicts import ComparisonVerdict
 from common.wording import p_value, percent, signed
 
 Better = Literal["higher", "lower"]
-Verdict = Literal["points_only", "better", "worse", "equivalent", "direction_better", "direction_worse", "undetectable"]
 Interval = tuple[float, float]
 Floats = NDArray[np.float64]
 
@@ -110,7 +110,7 @@ class Comparison:
     mean_a: float
     mean_b: float
     ratio_percent: float
-    verdict: Verdict
+    verdict: ComparisonVerdict
     method: str
     interval: Interval | None = None
     interval_90: Interval | None = None
@@ -152,7 +152,7 @@ class Comparison:
         return f"Preliminary: {text}" if self.preliminary else text
 
 
-def decide(interval: Interval, interval_90: Interval, delta: float, better: Better) -> Verdict:
+def decide(interval: Interval, interval_90: Interval, delta: float, better: Better) -> ComparisonVerdict:
     """The verdict, in this order: beyond the margin, equivalent, direction only, nothing detectable."""
     margin, (low, high) = 100 * delta, interval
     upward = (low + high) > 0
@@ -167,7 +167,7 @@ def decide(interval: Interval, interval_90: Interval, delta: float, better: Bett
 
 
 _FIGURES = "{metric} {ratio} ({interval}, {runs}{p})"
-_SENTENCES: dict[Verdict, str] = {
+_SENTENCES: dict[ComparisonVerdict, str] = {
     "points_only": "Too few {unit}s to compare {b} with {a}: {metric} {ratio} from {runs}; "
     "a comparison needs 3{of_each}.",
     "better": "{b} is better than {a}: " + _FIGURES + ".",

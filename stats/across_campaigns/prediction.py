@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from common.verdicts import ComparisonVerdict, verdict
 from common.wording import percent
 from stats.comparison.pairs import one_of, t_estimate
-from stats.model import Better, Interval, Verdict, decide, logs, ratio_interval, ratio_percent
+from stats.model import Better, Interval, decide, logs, ratio_interval, ratio_percent
 
 LEAST = 5  # earlier campaigns: the interval for one more is then 3 standard deviations wide on either side
 
@@ -28,11 +29,11 @@ class Predicted:
     change_percent: float
     interval: Interval
     p: float | None
-    verdict: Verdict
+    verdict: ComparisonVerdict
 
     @property
     def is_worse(self) -> bool:
-        return self.verdict in ("worse", "direction_worse")
+        return verdict(self.verdict).is_worse
 
     def sentence(self, what: str, metric: str) -> str:
         low, high = self.interval
@@ -40,7 +41,7 @@ class Predicted:
         return f"{what} {_VERBS[self.verdict]} the {self.earlier} earlier campaigns: {change}."
 
 
-_VERBS: dict[Verdict, str] = {
+_VERBS: dict[ComparisonVerdict, str] = {
     "better": "is better than in",
     "worse": "is worse than in",
     "direction_better": "is likely better than in",

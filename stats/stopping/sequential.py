@@ -19,7 +19,6 @@ from stats.model import POINTS_ONLY_BELOW, Comparison, Floats, Metric, Observati
 
 ALPHA = 0.05  # of the 95 % interval; equivalence uses a 90 % one, which has twice as much to spend
 SPENDING = {"obrien_fleming": "O'Brien and Fleming's type", "pocock": "Pocock's type"}
-CERTAIN = ("better", "worse", "equivalent")
 # Their error of a share of 5 % is 0.0003; with fewer, the share of one analysis is too imprecise.
 PATHS, FEW_PATHS = 400_000, 50
 _SEED = 20130901

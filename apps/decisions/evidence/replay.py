@@ -8,9 +8,9 @@ from typing import Any
 
 import stats
 from apps.results.answers import interim_analyses
-from apps.results.answers.headline import BETTER_FAILING
 from apps.results.answers.observations import MeasuredRun, joint_observations
 from common import verdicts
+from common.verdicts import BETTER_FAILING
 
 # Percentages computed from the same numbers by another release of a library differ by less.
 TOLERANCE = 0.005

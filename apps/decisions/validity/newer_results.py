@@ -8,10 +8,10 @@ from typing import Any
 from apps.campaigns.models import Campaign
 from apps.decisions.models import Decision, Review
 from apps.results import queries
-from apps.results.answers.headline import BETTER_FAILING
 from apps.results.answers.interim_analyses import RUNNING
 from apps.results.answers.table import CampaignTable, LevelRow
 from common import verdicts
+from common.verdicts import BETTER_FAILING
 from stats.model import PRELIMINARY_BELOW
 
 Verdict = Review.Verdict

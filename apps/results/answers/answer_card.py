@@ -10,7 +10,7 @@ from typing import Literal
 from apps.results.answers.headline import headline, missing
 from apps.results.answers.interim_analyses import RUNNING
 from apps.results.answers.table import CampaignTable, LevelRow
-from common.verdicts import TONES, Tone, verdict
+from common.verdicts import INCONCLUSIVE, TONES, TOO_FEW_RUNS, Tone, verdict
 from common.wording import counted, unsigned
 from stats.model import POINTS_ONLY_BELOW, PRELIMINARY_BELOW
 
@@ -128,12 +128,12 @@ def _with_step(
         more = PRELIMINARY_BELOW - have
         note = "A comparison needs 3 runs of each level." if have < POINTS_ONLY_BELOW else ""
         return replace(card, note=note, step="extend", repetitions=more, seconds=_seconds(table, more, run_s))
-    if level.verdict == "points_only":
+    if level.verdict == TOO_FEW_RUNS:
         note = f"A verdict over all hosts needs {POINTS_ONLY_BELOW} hosts. Each host has its own verdict below."
         return replace(card, word="Too few hosts", note=note)
     if level.preliminary:
         return replace(card, note=_why_preliminary(table))
-    if level.verdict == "undetectable":
+    if level.verdict == INCONCLUSIVE:
         return _inconclusive(card, level, table, have, run_s)
     return replace(card, step="decide", note=_others(table))
 
@@ -155,13 +155,13 @@ def _why_preliminary(table: CampaignTable) -> str:
 
 def _others(table: CampaignTable) -> str:
     """What several levels have in common, where one verdict does not say it."""
-    verdicts = [level.verdict for level in table.levels if level.verdict]
-    if len(verdicts) > 1 and all(verdict.endswith("worse") for verdict in verdicts):
+    verdicts = [verdict(level.verdict) for level in table.levels if level.verdict]
+    if len(verdicts) > 1 and all(each.is_worse for each in verdicts):
         return "Every other level is worse: the baseline is best."
     failing = next((level.failures for level in table.levels if level.failures), "")
     if failing:
         return failing
-    unlike = [verdict for verdict in verdicts if not verdict.endswith("better")]
+    unlike = [each for each in verdicts if not each.is_better]
     if len(verdicts) > 1 and 0 < len(unlike) < len(verdicts):
         return f"{len(verdicts) - len(unlike)} of {len(verdicts)} levels are better than the baseline."
     return ""

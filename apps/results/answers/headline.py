@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from apps.results.answers.table import LevelRow
+from common.verdicts import VERDICTS
 
-# The verdict that comes first: a sure gain before a likely one, a loss before what is not known. A level that is better
-# but whose transactions fail more often is BETTER_FAILING.
-BETTER_FAILING = "better_failing"
-ORDER = (
-    *("better", "direction_better", BETTER_FAILING, "worse", "direction_worse"),
-    *("undetectable", "equivalent", "points_only"),
-)
+ORDER = tuple(VERDICTS)
 
 
 def headline(levels: Sequence[LevelRow], better: str) -> LevelRow | None:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import stats
 from apps.campaigns.models import Run
+from common.verdicts import verdict
 from common.wording import percent
 
 
@@ -81,9 +82,9 @@ def _disagreement(
         f"{percent(against.relative_percent or 0.0)} on {other} (95 % CIs do not overlap)"
     )
     every = [own for answer in host_answers for own in answer.levels if own.label == level.label]
-    verdicts = {own.verdict.removeprefix("direction_") for own in every}
-    if len(verdicts) == 1 and verdicts <= {"better", "worse"}:
-        return f"The size differs between hosts: {sizes}. It is {verdicts.pop()} on all {len(every)} hosts."
+    verdicts = [verdict(own.verdict) for own in every]
+    if all(own.is_better for own in verdicts) or all(own.is_worse for own in verdicts):
+        return f"The size differs between hosts: {sizes}. It is {verdicts[0].tone} on all {len(every)} hosts."
     return f"The hosts disagree: {sizes}. Read the answer of each host."
 
 

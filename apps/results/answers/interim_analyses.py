@@ -20,6 +20,7 @@ from apps.infrastructure import faults
 from apps.results.answers.observations import MeasuredRun, observations
 from apps.results.models import InterimAnalysis, Measurement
 from common.errors import PlanError
+from common.verdicts import verdict
 from common.wording import signed
 
 RUNNING = "read while it runs"
@@ -133,7 +134,7 @@ def _met(rule: Rule, comparison: stats.Comparison | None) -> bool:
         return False
     if rule.until == "width":
         return (comparison.interval[1] - comparison.interval[0]) / 100 < rule.width
-    return comparison.verdict in stats.CERTAIN
+    return verdict(comparison.verdict).is_certain
 
 
 def _reason(analysis: InterimAnalysis, rule: Rule) -> str:

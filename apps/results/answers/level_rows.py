@@ -14,12 +14,11 @@ import stats
 from apps.campaigns.design.factors import readable_name
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers import cpu, interim_analyses
-from apps.results.answers.headline import BETTER_FAILING
 from apps.results.answers.hosts import HostAnswer, answer, retries_of
 from apps.results.answers.observations import MeasuredRun, joint_observations
 from apps.results.answers.table import LevelRow, Mode, Point
 from apps.results.models import InterimAnalysis
-from common.verdicts import verdict
+from common.verdicts import BETTER_FAILING, verdict
 from common.wording import counted, percent
 from stats.model import interval_text
 

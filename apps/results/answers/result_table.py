@@ -12,7 +12,7 @@ from apps.campaigns.design import orders, steps
 from apps.campaigns.design.factors import varied_names
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers import interim_analyses
-from apps.results.answers.headline import BETTER_FAILING, headline, missing
+from apps.results.answers.headline import headline, missing
 from apps.results.answers.hosts import disagreement
 from apps.results.answers.level_rows import (
     Comparing,
@@ -30,6 +30,7 @@ from apps.results.answers.level_rows import (
 from apps.results.answers.observations import observations_of_hosts, starts_of
 from apps.results.answers.table import CampaignTable, LevelRow
 from apps.results.models import InterimAnalysis
+from common.verdicts import BETTER_FAILING
 from stats.model import NO_SPREAD, POINTS_ONLY_BELOW
 
 # Fewer runs cannot show a trend.

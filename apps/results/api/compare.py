@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from django.http import QueryDict
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -15,6 +15,7 @@ from apps.results.answers.changes.of_comparison import comparison_changes
 from apps.results.answers.comparison.compare import Compared, read
 from apps.results.answers.comparison.sides import KINDS, MOST
 from apps.web.renamed_fields import with_earlier_names
+from common.verdicts import ComparisonVerdict
 
 ASKED = [
     OpenApiParameter(
@@ -51,10 +52,8 @@ class ComparisonSerializer(serializers.Serializer[Any]):
     a = serializers.CharField(help_text="title of the baseline")
     b = serializers.CharField()
     verdict = serializers.CharField(
-        help_text=(
-            "better and worse: the CI lies entirely beyond the margin; equivalent; direction_better, "
-            "direction_worse, undetectable"
-        )
+        help_text=f"one of {', '.join(get_args(ComparisonVerdict))}; better and worse: the CI lies entirely beyond the "
+        "margin"
     )
     worse = serializers.BooleanField(help_text="whether the difference exceeds the margin with 95 % confidence")
     preliminary = serializers.BooleanField()

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
+from common.verdicts import verdict
 from common.wording import ci_of_mean
 from proving import ids, tables
 from proving.errors import Code
 from proving.session import Json, of
 
-DECIDED = ("better", "worse", "equivalent", "direction_better")
 Sides = Annotated[
     list[str],
     typer.Argument(
@@ -57,9 +57,15 @@ def _code(comparison: dict[str, Any], strict: bool) -> Code:
     if comparison["worse"]:
         return Code.REGRESSION
     verdicts = [one["verdict"] for one in comparison["comparisons"]]
-    if strict and not (verdicts and all(verdict in DECIDED for verdict in verdicts)):
+    if strict and not (verdicts and all(passes_strict(each) for each in verdicts)):
         return Code.UNDECIDED
     return Code.OK
+
+
+def passes_strict(name: str) -> bool:
+    """Whether `--strict` accepts the verdict: it is certain or likely better."""
+    shown = verdict(name)
+    return shown.is_certain or shown.is_better
 
 
 def _shown(comparison: dict[str, Any]) -> Any:

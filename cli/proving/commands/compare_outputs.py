@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from proving import bundle, tables
-from proving.commands.compare import DECIDED
+from proving.commands.compare import passes_strict
 from proving.commands.parse import content
 from proving.errors import CliError, Code, UsageError
 from proving.session import Json, of
@@ -79,7 +79,7 @@ def compared(old: Any, new: Any, figures: list[str], every: bool, delta: float) 
 def _code(comparison: dict[str, Any], strict: bool) -> Code:
     if comparison["worse"]:
         return Code.REGRESSION
-    if strict and not all(row["verdict"] in DECIDED for row in comparison["figures"]):
+    if strict and not all(passes_strict(row["verdict"]) for row in comparison["figures"]):
         return Code.UNDECIDED
     return Code.OK
 

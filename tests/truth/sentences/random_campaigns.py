@@ -20,6 +20,7 @@ from apps.hosts.models import Host
 from apps.results.answers import interim_analyses
 from apps.results.answers.hosts import retries_of
 from apps.results.models import InterimAnalysis
+from common.verdicts import verdict
 
 MOST_HOSTS = 4
 HOSTS = [Host(pk=number + 1, name=f"db{number + 1}") for number in range(MOST_HOSTS)]
@@ -267,7 +268,7 @@ def _analyse(rng: np.random.Generator, made: Random) -> None:
     if analysis is None:
         return
     comparison = interim_analyses.as_json(analysis.comparison)
-    met = bool(comparison and analysis.comparison and analysis.comparison.verdict in stats.CERTAIN)
+    met = bool(comparison and analysis.comparison and verdict(analysis.comparison.verdict).is_certain)
     made.campaign.stop = {"until": "verdict", "between": [a, b]}
     made.newest = InterimAnalysis(
         campaign=made.campaign, number=1, blocks=analysis.spent.blocks, planned=whole, alpha=analysis.spent.alpha,

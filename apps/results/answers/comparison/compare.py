@@ -42,6 +42,7 @@ from apps.results.answers.observations import MeasuredRun, joint_observations, s
 from apps.results.models import Measurement
 from apps.results.runs.fidelity import Lowest
 from common.errors import PlanError
+from common.verdicts import verdict
 from common.wording import and_of, ci_of_mean, counted
 
 ENOUGH = 50  # runs from which the duration of one is estimated
@@ -340,7 +341,7 @@ def _more(arms: Sequence[Arm], comparisons: Sequence[stats.Comparison]) -> list[
     needs = []
     for comparison in comparisons:
         lacking = (comparison.runs_needed or 0) - comparison.n
-        if comparison.verdict not in ("better", "worse", "equivalent") and lacking > 0:
+        if not verdict(comparison.verdict).is_certain and lacking > 0:
             hours = f", about {2 * lacking * took.total_seconds() / 3600:,.1f} h" if took else ""
             need = f"Runs needed to detect {100 * comparison.delta:g} % (80 % power)"
             needs.append(f"{need}: {lacking:,} more of {comparison.a} and of {comparison.b}{hours}.")

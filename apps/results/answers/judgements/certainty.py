@@ -13,7 +13,7 @@ from apps.results.answers.judgements.judged_campaign import NAMED, JudgedCampaig
 from apps.results.answers.result_table import DRIFT_FROM
 from apps.results.answers.sentences import Judgement
 from apps.results.answers.table import LevelRow
-from common.verdicts import Tone
+from common.verdicts import INCONCLUSIVE, Tone
 from common.wording import percent, signed, unsigned
 
 WEEK_H = 168
@@ -84,7 +84,7 @@ def needed(judged: JudgedCampaign) -> Iterator[Judgement]:
     """Of each comparison that detects nothing: how many runs would, and how long these take here."""
     counts = {level.label: level.ok for level in judged.table.levels}
     for level in judged.others:
-        if level.verdict == "undetectable" and level.runs_needed is not None:
+        if level.verdict == INCONCLUSIVE and level.runs_needed is not None:
             yield _runs_needed(judged, level, min(level.ok, counts[judged.table.baseline]), level.runs_needed)
 
 
