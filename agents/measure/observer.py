@@ -46,7 +46,7 @@ class Cost:
         return {"samples": self.samples, **rounded}
 
 
-class Onlooker:
+class Observer:
     """Looks right before the load starts, every interval, and right after it has ended."""
 
     def __init__(self, run: Run, step: str, out: Path, total_s: Optional[float]) -> None:

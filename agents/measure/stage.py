@@ -10,7 +10,7 @@ from ..errors import WorkloadFailure
 from ..host import owned, paths
 from ..records.processes import DEVNULL, PIPE, Account, Child, end, environment, spawn
 from ..wire.protocol import digest
-from .observer import Onlooker
+from .observer import Observer
 from .steady import Steadiness, sentence
 from .tracer import Tracer
 
@@ -150,30 +150,30 @@ class Stage:
         run, files = self._run, (self.out / "stdout", self.out / "stderr")
         argv = [*run.client_prefix, *argv]
         run.act("measure")
-        onlooker = Onlooker(run, self.step, self.out, total_s)
+        observer = Observer(run, self.step, self.out, total_s)
         if not go:
-            self._begin(onlooker)
+            self._begin(observer)
         child = start_tool(run, argv, "measure", files, PIPE if go else DEVNULL, directory)
         run.scene.client, run.scene.step = child.pid, self.step
         tracer = self._attach(trace)
         if go:
-            self._begin(onlooker)
+            self._begin(observer)
             _tell(child, go)
         lines, begin = Lines(self.out / watched, on_line), run.system.mono()
-        polls = [lines.poll, onlooker.poll, *([poll] if poll else [])]
+        polls = [lines.poll, observer.poll, *([poll] if poll else [])]
         code = follow(run, child, limit_s, polls, self._steady)
         took = run.system.mono() - begin
-        onlooker.ended(took)
+        observer.ended(took)
         lines.close()
         run.scene.client = None
         _finish(run, child, code, argv, files)
         if tracer:
             tracer.stop()
-        onlooker.finish()
+        observer.finish()
         self._tell_steadiness(took)
 
-    def _begin(self, onlooker: Onlooker) -> None:
-        onlooker.begin()
+    def _begin(self, observer: Observer) -> None:
+        observer.begin()
         self.began = self._run.system.wall()
 
     def _attach(self, trace: Optional[Trace]) -> Optional[Tracer]:

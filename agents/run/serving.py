@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Iterator, Optional
 
 from ..errors import HostFailure, Interrupted, NotApplied, PlanFailure
 from ..host import owned
-from ..measure.observer import Onlooker
+from ..measure.observer import Observer
 from ..measure.stage import POLL_S
 from ..postgres.client import USER
 from ..postgres.cluster import Cluster
@@ -118,8 +118,8 @@ class Serving:
         run, out = self._run, self._run.job.path / "out" / STEP
         out.mkdir(parents=True, exist_ok=True, mode=0o700)
         run.act("measure")
-        onlooker = Onlooker(run, STEP, out, None)
-        onlooker.begin()
+        observer = Observer(run, STEP, out, None)
+        observer.begin()
         begin = run.system.mono()
         while not run.job.finishing:
             elapsed = run.system.mono() - begin
@@ -127,9 +127,9 @@ class Serving:
             self._check_alive()
             if elapsed > self._request["limit_s"]:
                 raise Interrupted(f"the end was not confirmed within {self._request['limit_s']:g} s", "start it again")
-            run.system.sleep(min(POLL_S, max(0.01, onlooker.poll(elapsed) - elapsed)))
-        onlooker.ended(run.system.mono() - begin)
-        onlooker.finish()
+            run.system.sleep(min(POLL_S, max(0.01, observer.poll(elapsed) - elapsed)))
+        observer.ended(run.system.mono() - begin)
+        observer.finish()
 
     def release(self) -> None:
         """Let nothing wait for standbys any more, and give them time to leave in order."""

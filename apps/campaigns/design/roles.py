@@ -39,7 +39,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Cast:
+class HostsByRole:
     """The hosts of a run. Without a client, the load runs on the server's host."""
 
     server: Member
@@ -72,7 +72,7 @@ def named(campaign: Campaign) -> list[tuple[str, str]]:
     ]
 
 
-def read(campaign: Campaign) -> Cast | None:
+def read(campaign: Campaign) -> HostsByRole | None:
     """Return the hosts and roles of a campaign; None without roles. PlanError names the role that is not valid."""
     roles: Mapping[str, Any] = campaign.roles
     if not roles:
@@ -93,7 +93,7 @@ def read(campaign: Campaign) -> Cast | None:
     members += [_named("roles.standbys", key, own) for key in standbys]
     _check_machines(members)
     client = members[1] if client_ids else None
-    return Cast(members[0], client, tuple(members[1 + len(client_ids) :]), _port(roles.get("port") or PORT))
+    return HostsByRole(members[0], client, tuple(members[1 + len(client_ids) :]), _port(roles.get("port") or PORT))
 
 
 def _check_campaign(campaign: Campaign) -> None:
@@ -148,37 +148,37 @@ def _port(port: Any) -> int:
     return port
 
 
-def assign(cast: Cast, planned: Sequence[plan.Planned]) -> list[plan.Planned]:
+def assign(by_role: HostsByRole, planned: Sequence[plan.Planned]) -> list[plan.Planned]:
     """Return each run with the spec of its own host, and those of the other hosts as its parts."""
     known: dict[str, plan.Planned] = {}
     for run in planned:
         if run.digest not in known:
-            known[run.digest] = _assigned(cast, run)
+            known[run.digest] = _assigned(by_role, run)
     parts = ((run, known[run.digest]) for run in planned)
     return [replace(run, spec=cut.spec, digest=cut.digest, loader=cut.loader, parts=cut.parts) for run, cut in parts]
 
 
-def _assigned(cast: Cast, run: plan.Planned) -> plan.Planned:
+def _assigned(by_role: HostsByRole, run: plan.Planned) -> plan.Planned:
     whole, limit_s = dict(run.spec), _limit(run.spec)
     if whole["target"] is None:
         raise PlanError("roles", "no step of this workload uses PostgreSQL", hint="remove the roles")
     serve = {
-        "listen": cast.server.address,
-        "port": cast.port,
-        "clients": [cast.client.address] if cast.client else [],
-        "standbys": [{"name": _name(n), "address": each.address} for n, each in enumerate(cast.standbys, 1)],
+        "listen": by_role.server.address,
+        "port": by_role.port,
+        "clients": [by_role.client.address] if by_role.client else [],
+        "standbys": [{"name": _name(n), "address": each.address} for n, each in enumerate(by_role.standbys, 1)],
         "writes": any(WORKLOADS[step["kind"]].writes(step["options"]) for step in whole["steps"]),
         "limit_s": limit_s,
     }
-    parts = [_standby(cast, whole, n, each, limit_s) for n, each in enumerate(cast.standbys, 1)]
-    if cast.client is None:
+    parts = [_standby(by_role, whole, n, each, limit_s) for n, each in enumerate(by_role.standbys, 1)]
+    if by_role.client is None:
         own = {**whole, "serve": serve}
         return replace(run, spec=own, digest=digest(own), parts=tuple(parts))
     served = {**whole, "settings": _of_server(whole["settings"]), "steps": [], "serve": serve}
     served.pop("allowed_paths", None)
-    own = _client(cast, whole, cast.client)
-    parts = [_part(cast.server, RunPart.Role.SERVER, served), *parts]
-    return replace(run, spec=own, digest=digest(own), loader=cast.client.host.pk, parts=tuple(parts))
+    own = _client(by_role, whole, by_role.client)
+    parts = [_part(by_role.server, RunPart.Role.SERVER, served), *parts]
+    return replace(run, spec=own, digest=digest(own), loader=by_role.client.host.pk, parts=tuple(parts))
 
 
 def _limit(spec: Mapping[str, Any]) -> float:
@@ -196,25 +196,25 @@ def _part(member: Member, role: str, spec: Spec) -> plan.Part:
     return plan.Part(member.host.pk, role, spec, digest(spec))
 
 
-def _standby(cast: Cast, whole: Spec, number: int, member: Member, limit_s: float) -> plan.Part:
+def _standby(by_role: HostsByRole, whole: Spec, number: int, member: Member, limit_s: float) -> plan.Part:
     """Return the job of a standby. It has the parameters of its primary, without those that only matter there."""
-    where = {"kind": "standby", "address": cast.server.address, "port": cast.port, "name": _name(number)}
+    where = {"kind": "standby", "address": by_role.server.address, "port": by_role.port, "name": _name(number)}
     parameters = {k: v for k, v in whole["settings"].get("postgresql", {}).items() if k not in LATE}
     spec = {
         "version": whole["version"],
         "dataset": None,
         "steps": [],
         "serve": {"limit_s": limit_s},
-        "target": {**_target(cast, whole, member, "standbys"), **where},
+        "target": {**_target(by_role, whole, member, "standbys"), **where},
         "settings": {"postgresql": parameters} if parameters else {},
         "collect": _of_host(whole["collect"]),
     }
     return _part(member, RunPart.Role.STANDBY, spec)
 
 
-def _client(cast: Cast, whole: Spec, member: Member) -> Spec:
-    where = {"kind": "remote", "address": cast.server.address, "port": cast.port}
-    target = {**_target(cast, whole, member, "client"), **where}
+def _client(by_role: HostsByRole, whole: Spec, member: Member) -> Spec:
+    where = {"kind": "remote", "address": by_role.server.address, "port": by_role.port}
+    target = {**_target(by_role, whole, member, "client"), **where}
     sides = {side: cpus for side, cpus in whole["settings"].get("cpu_affinity", {}).items() if side in CLIENT_SIDES}
     settings = {"cpu_affinity": sides} if sides else {}
     return {**whole, "target": target, "settings": settings, "dataset": None, "collect": _of_host(whole["collect"])}
@@ -231,12 +231,14 @@ def _of_host(collect: Mapping[str, Any]) -> Spec:
     return {**collect, "sources": [name for name in collect["sources"] if not COLLECTORS[name].needs_postgres]}
 
 
-def _target(cast: Cast, whole: Spec, member: Member, role: str) -> Spec:
+def _target(by_role: HostsByRole, whole: Spec, member: Member, role: str) -> Spec:
     """Return PostgreSQL of the server's version on this host. PlanError if there is none, or if it cannot have a
     standby."""
     bin_dir = whole["target"]["bin_dir"]
     major = next(
-        installation["major"] for installation in cast.server.facts["postgresql"] if installation["bin_dir"] == bin_dir
+        installation["major"]
+        for installation in by_role.server.facts["postgresql"]
+        if installation["bin_dir"] == bin_dir
     )
     if role == "standbys" and major < OLDEST:
         raise PlanError("roles.standbys", f"PostgreSQL {major} is too old", hint=f"accepted: {OLDEST} or later")

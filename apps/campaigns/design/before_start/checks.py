@@ -48,8 +48,8 @@ def _by_specs(campaign: Campaign, preview: Preview, rules: Sequence[Rule]) -> li
 
 
 def _hosts(campaign: Campaign, preview: Preview) -> list[Host]:
-    cast = roles.read(campaign)
-    return [member.host for member in cast.members] if cast else [share.host for share in preview.shares]
+    by_role = roles.read(campaign)
+    return [member.host for member in by_role.members] if by_role else [share.host for share in preview.shares]
 
 
 def refuse(checks: Sequence[Check]) -> None:

@@ -54,17 +54,17 @@ def _preview_on(campaign: Campaign) -> Preview:
     facts = facts_of(campaign.host)
     if campaign.reboot != Campaign.Reboot.NEVER:
         _check_reboots("reboot", campaign.host, facts)
-    cast = roles.read(campaign)
-    loader, there = (cast.loader.host, dict(cast.loader.facts)) if cast else (campaign.host, facts)
+    by_role = roles.read(campaign)
+    loader, there = (by_role.loader.host, dict(by_role.loader.facts)) if by_role else (campaign.host, facts)
     base = _base(campaign, facts, loader, [_placed(step, loader, there) for step in campaign.steps])
     planned = plan.expand(base, Arrangement.of(campaign))
     for run in {each.digest: each for each in planned}.values():
         targets.check_private(run.spec, campaign.host, facts)
-    planned = roles.assign(cast, planned) if cast else planned
+    planned = roles.assign(by_role, planned) if by_role else planned
     for run in {each.digest: each for each in planned}.values():
         check_on_host(run.spec, loader, there)
         for part in run.parts:
-            member = next(each for each in cast.members if each.host.pk == part.host) if cast else None
+            member = next(each for each in by_role.members if each.host.pk == part.host) if by_role else None
             check_on_host(part.spec, member.host, dict(member.facts)) if member else None
     learned = queries.estimates(loader)
     specs = {run.digest: run.spec for run in planned}
