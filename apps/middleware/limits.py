@@ -14,6 +14,8 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
+from apps.request_values import content_length
+
 # Forms, scripts and JSON. Imports and captures are larger; apps/results/exchange/transfer.py and readers/twin say how
 # large.
 MOST = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
@@ -33,8 +35,7 @@ class RequestSize:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        length = request.META.get("CONTENT_LENGTH") or "0"
-        size = int(length[:20]) if length.isdecimal() else 0
+        size = content_length(request)
         most = UPLOAD_MOST if request.path.startswith(UPLOADS) else MOST
         return _too_large(request, f"{size} bytes are", most) if size > most else self.get_response(request)
 

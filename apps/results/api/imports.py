@@ -151,7 +151,7 @@ class ImportViewSet(
     )
     def create(self, request: Request) -> Response:
         """Upload files. The status is 200 instead of 201 if the same contents were uploaded before."""
-        check_length(request.META.get("CONTENT_LENGTH") or "")
+        check_length(request)
         import_row, new = services.upload(contents(request.FILES), by=user_of(request))
         return Response(_shown(import_row), status=status.HTTP_201_CREATED if new else status.HTTP_200_OK)
 

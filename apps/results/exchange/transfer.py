@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import IO, Any, cast
 
 from django.core.files.uploadedfile import UploadedFile
-from django.http import FileResponse, Http404, StreamingHttpResponse
+from django.http import FileResponse, Http404, HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.datastructures import MultiValueDict
 
 from apps.campaigns.models import Campaign, Run
+from apps.request_values import content_length
 from apps.results.exchange.downloads import Export
 from apps.results.imports.files import LARGEST_UPLOAD
 from common.errors import PlanError
@@ -24,10 +25,11 @@ def contents(sent: MultiValueDict[str, UploadedFile[Any]]) -> list[tuple[str, by
     return [(file.name or "", file.read()) for file in files]
 
 
-def check_length(length: str) -> None:
+def check_length(request: HttpRequest) -> None:
     """Raise PlanError by the declared length of a request, whose body is a little larger than its files."""
-    if length.isdecimal() and int(length) > LARGEST_UPLOAD + 1024**2:
-        raise _too_large(int(length))
+    size = content_length(request)
+    if size > LARGEST_UPLOAD + 1024**2:
+        raise _too_large(size)
 
 
 def _too_large(size: int) -> PlanError:

@@ -33,7 +33,7 @@ def import_new(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return page(request, "results/imports/new.html", context)
     try:
-        check_length(request.META.get("CONTENT_LENGTH") or "")
+        check_length(request)
         import_row, new = services.upload(contents(request.FILES), by=user_of(request))
     except RoleError:
         raise

@@ -55,6 +55,11 @@ def test_an_invalid_content_length_is_ignored(browser: Client, length: str) -> N
     assert browser.get(reverse("account"), CONTENT_LENGTH=length).status_code == 200
 
 
+@pytest.mark.parametrize("length", ["100000000", "9" * 5000, "0" * 30 + "100000000"])
+def test_a_content_length_is_read_to_its_end(browser: Client, length: str) -> None:
+    assert browser.get(reverse("account"), CONTENT_LENGTH=length).status_code == 413
+
+
 def test_a_request_for_another_name_says_where_the_server_is_and_leaves_one_line_in_the_log(
     db: None, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
