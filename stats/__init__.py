@@ -25,7 +25,7 @@ from stats.power import mde_percent, noise_floor_percent, runs_needed
 from stats.stopping.sequential import SPENDING, InterimAnalysis, Spent, interim_analysis
 from stats.stopping.unplanned import at_unplanned_analysis
 from stats.trends.order import OrderTrend, order_trend
-from stats.trends.over_time import Change, Score, change_points, score, scores
+from stats.trends.over_time import ChangePoint, Score, change_points, score, scores
 from stats.trends.within_run import Dips, Trend, WarmUp, dip_depth, dips, mser_cut, trend, warm_up
 
 __all__ = [
@@ -34,7 +34,7 @@ __all__ = [
     "Better",
     "Between",
     "Cell",
-    "Change",
+    "ChangePoint",
     "Comparison",
     "Crossed",
     "Dips",

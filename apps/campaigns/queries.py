@@ -220,7 +220,7 @@ class Break:
     before_position: int
     after: UUID
     after_position: int
-    changes: list[changes.Change]
+    changes: list[changes.FactChange]
 
     @property
     def sentence(self) -> str:

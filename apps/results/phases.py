@@ -34,7 +34,7 @@ SERVER = "postgres"  # purpose of the command that starts the server
 
 
 @dataclass(frozen=True)
-class Event:
+class AgentEvent:
     """An event of an agent; agents/wire/protocol.py describes `data`."""
 
     kind: str
@@ -61,7 +61,7 @@ class _Mark:
     reached: str = ""  # the last phase of the order that is over; "": the one with this name
 
 
-def phases_of(events: Sequence[Event], turn: float | None, started: float, ended: float) -> list[Phase]:
+def phases_of(events: Sequence[AgentEvent], turn: float | None, started: float, ended: float) -> list[Phase]:
     """Return the phases of one job in order, without gaps.
 
     `turn`: when the run was the next of its host; None if unknown, and the first phase is then left out."""
@@ -71,12 +71,12 @@ def phases_of(events: Sequence[Event], turn: float | None, started: float, ended
     return list(_joined(_between(begin, whole)))[turn is None :]
 
 
-def shift_of(events: Sequence[Event], started: float, ended: float) -> float:
+def shift_of(events: Sequence[AgentEvent], started: float, ended: float) -> float:
     """Return the seconds that are added to the times of the host."""
     return _shift([mark.at for event in events for mark in _marks(event)], started, ended)
 
 
-def _marks(event: Event) -> Iterator[_Mark]:
+def _marks(event: AgentEvent) -> Iterator[_Mark]:
     data = event.data
     if event.kind == "state":
         state, step = data["state"], data.get("step") or ""

@@ -69,7 +69,7 @@ def _intervals(job: Run | RunPart, turn: float | None, started: float, ended: fl
         yield tracing.Interval(phase.name, phase.began, phase.ended, {**of_job, **step})
 
 
-def _events(job: Run | RunPart) -> list[phases.Event]:
+def _events(job: Run | RunPart) -> list[phases.AgentEvent]:
     server = Q(kind="command", data__purpose=phases.SERVER)
     rows = job.events.filter(server | Q(kind__in=("state", "measuring", "measured")))
-    return [phases.Event(row.kind, row.at.timestamp(), row.data) for row in first_events(rows, MOST_EVENTS)]
+    return [phases.AgentEvent(row.kind, row.at.timestamp(), row.data) for row in first_events(rows, MOST_EVENTS)]

@@ -65,7 +65,7 @@ class Constraint:
 
 
 @dataclass(frozen=True)
-class Check:
+class MeasuredConstraint:
     """The mean of a metric in the runs of a candidate. `value` is None if a run did not measure it."""
 
     constraint: Constraint
@@ -95,7 +95,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Confirmed:
+class ConfirmedConstraint:
     """A constraint in the runs of the confirmation. `result` is None if a run did not measure its metric."""
 
     constraint: Constraint
@@ -129,23 +129,23 @@ class Confirmed:
         return {"constraint": self.constraint.line, "verdict": self.verdict, "value": value, "low": low, "high": high}
 
 
-def confirm(constraint: Constraint, figures: Sequence[float | None]) -> Confirmed:
+def confirm(constraint: Constraint, figures: Sequence[float | None]) -> ConfirmedConstraint:
     """`figures`: of each run of one candidate on one host, None for a run that did not measure it."""
     values = [figure for figure in figures if figure is not None]
     if not values or len(values) < len(figures):
-        return Confirmed(constraint, None)
-    return Confirmed(constraint, limits.against_limit(values, constraint.limit, constraint.at_most))
+        return ConfirmedConstraint(constraint, None)
+    return ConfirmedConstraint(constraint, limits.against_limit(values, constraint.limit, constraint.at_most))
 
 
-def worst(results: Iterable[Confirmed]) -> Confirmed:
+def worst(results: Iterable[ConfirmedConstraint]) -> ConfirmedConstraint:
     """Of the same constraint on several hosts: broken, else uncertain, else met."""
     order = [limits.BROKEN, limits.UNCERTAIN, limits.MET]
     return min(results, key=lambda each: order.index(each.verdict))
 
 
-def check(constraints: Iterable[Constraint], figures: Mapping[str, Sequence[float | None]]) -> list[Check]:
+def check(constraints: Iterable[Constraint], figures: Mapping[str, Sequence[float | None]]) -> list[MeasuredConstraint]:
     """`figures`: metric -> its figure in each run of a candidate, None for a run that did not measure it."""
-    return [Check(constraint, _mean(figures.get(constraint.metric, []))) for constraint in constraints]
+    return [MeasuredConstraint(constraint, _mean(figures.get(constraint.metric, []))) for constraint in constraints]
 
 
 def _mean(figures: Sequence[float | None]) -> float | None:

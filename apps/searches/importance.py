@@ -21,7 +21,7 @@ MOST_TRIALS = 120  # the newest; the time grows with the cube of their number
 
 
 @dataclass(frozen=True)
-class Setting:
+class SettingImportance:
     """Share of the variance of the results that depends on a setting, in percent, with its 95 % credible interval."""
 
     name: str
@@ -38,7 +38,7 @@ class Answer:
     trials: int
     reason: str
     predicted: float | None
-    settings: list[Setting]
+    settings: list[SettingImportance]
 
 
 def answer(search: Search) -> Answer:
@@ -83,6 +83,6 @@ def _computed(search: Search, varied: Space, trials: list[Trial], blocks: list[d
         )
         return Answer(len(trials), reason, None, [])
     shares = zip(dimensions, result.settings, strict=True)
-    settings = [Setting(one.name, 100 * own.mean, 100 * own.low, 100 * own.high) for one, own in shares]
+    settings = [SettingImportance(one.name, 100 * own.mean, 100 * own.low, 100 * own.high) for one, own in shares]
     settings.sort(key=lambda each: -each.percent)
     return Answer(len(trials), "", 100 * result.skill, settings)

@@ -16,7 +16,7 @@ from apps.results.answers.table import CampaignTable, LevelRow
 from apps.results.runs.fidelity import badge
 from apps.results.store.campaign_cache import CampaignCache
 from apps.searches import budget, results, space
-from apps.searches.constraints import Check, Confirmed, Constraint
+from apps.searches.constraints import ConfirmedConstraint, Constraint, MeasuredConstraint
 from apps.searches.models import Round, Search, Trial
 from common.verdicts import verdict
 from common.wording import and_of
@@ -59,7 +59,7 @@ class TrialRow:
     percent: float | None
     low: float | None
     high: float | None
-    checks: list[Check]
+    checks: list[MeasuredConstraint]
     second: Change = NO_CHANGE
     front: str = ""
 
@@ -77,7 +77,7 @@ def trial_rows(search: Search, trials: Iterable[Trial], front: Front[int] | None
 
 def _row(trial: Trial, varied: space.Space, limits: list[Constraint], changes: list[Change], place: str) -> TrialRow:
     measured = {check["constraint"]: check["value"] for check in trial.checks}
-    checks = [Check(limit, measured.get(limit.line)) for limit in limits]
+    checks = [MeasuredConstraint(limit, measured.get(limit.line)) for limit in limits]
     return TrialRow(trial, varied.texts(trial.values), *changes[0], checks, (changes[1:] or [NO_CHANGE])[0], place)
 
 
@@ -142,7 +142,7 @@ class Confirmation:
     campaign: Campaign
     tables: list[CampaignTable]
     candidates: list[TrialRow]
-    limits: dict[str, list[Confirmed]]  # by label
+    limits: dict[str, list[ConfirmedConstraint]]  # by label
 
     @property
     def findings(self) -> list[str]:

@@ -16,7 +16,7 @@ from apps.campaigns.design.steps import Metric
 from apps.campaigns.models import Campaign, Run
 from apps.results.models import Measurement
 from apps.searches import constraints
-from apps.searches.constraints import Check, Confirmed, Constraint
+from apps.searches.constraints import ConfirmedConstraint, Constraint, MeasuredConstraint
 from apps.searches.models import Round, Search, Trial
 from stats.comparison import pareto
 from stats.comparison.pareto import Front
@@ -124,7 +124,7 @@ def _figures(runs: Iterable[Run], metrics: Iterable[Metric | Constraint]) -> dic
     return {(run, step, name): value for run, step, name, value in rows.values_list("run_id", "step", "name", "value")}
 
 
-def default_checks(search: Search) -> list[Check]:
+def default_checks(search: Search) -> list[MeasuredConstraint]:
     """The constraints with the mean of the default in all rounds, None before its first run. Two queries, none without
     constraints."""
     limits = constraints_of(search)
@@ -136,7 +136,7 @@ def default_checks(search: Search) -> list[Check]:
     return constraints.check(limits, own)
 
 
-def confirmed_limits(search: Search, campaign: Campaign) -> dict[str, list[Confirmed]]:
+def confirmed_limits(search: Search, campaign: Campaign) -> dict[str, list[ConfirmedConstraint]]:
     """Label -> each constraint in the runs of the confirmation; of several hosts, that of the worst. Two queries, none
     without constraints."""
     limits = constraints_of(search)

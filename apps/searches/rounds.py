@@ -26,7 +26,7 @@ from apps.searches.constraints import Constraint
 from apps.searches.models import Round, Search, Trial
 from apps.searches.space import Space
 from common.errors import ProvingError, RoleError
-from stats.stopping.racing import Standing, standing, unstable
+from stats.stopping.racing import CandidateStanding, standing, unstable
 
 OPEN = (Campaign.State.DRAFT, Campaign.State.RUNNING, Campaign.State.PAUSED)
 NOTHING_BETTER = "no candidate was better than the default"
@@ -122,7 +122,7 @@ def _judge(search: Search, evidence: dict[str, results.Evidence]) -> None:
     Trial.objects.bulk_update(trials, ["state", "reason", "checks", "blocks", *figures])
 
 
-def _standing(ratios: Mapping[int, list[float]], size: strategy.Sizes) -> Standing:
+def _standing(ratios: Mapping[int, list[float]], size: strategy.Sizes) -> CandidateStanding:
     return standing([ratios[number] for number in sorted(ratios)], size.most_blocks)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from stats.comparison.pareto import Front, ends
-from stats.stopping.racing import Standing
+from stats.stopping.racing import CandidateStanding
 
 MOST_ROUNDS = 8
 SHARE_AGAIN = 4  # one of four candidates of a round runs again
@@ -46,7 +46,7 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Round:
+class NextRound:
     """Numbers of the earlier trials that run, and the number of new ones that run beside them."""
 
     earlier: list[int]
@@ -55,11 +55,11 @@ class Round:
 
 def next_round(
     sizes: Sizes,
-    standings: Mapping[int, Standing],
+    standings: Mapping[int, CandidateStanding],
     left_runs: int,
     waiting: Sequence[int] = (),
     front: Front[int] | None = None,
-) -> Round | None:
+) -> NextRound | None:
     """None if the remaining runs are needed for the confirmation. `standings`: trials that are neither bad nor
     unstable; `waiting`: trials of earlier rounds that have no result yet; `front`: of a search with two metrics."""
     free_runs = left_runs - sizes.confirmation_runs()
@@ -69,7 +69,7 @@ def next_round(
     order = ranked(standings) if front is None else _least_known(front, standings)
     best = [number for number in order if standings[number].blocks < sizes.most_blocks]
     earlier = [*best[: _again(sizes, count, free_runs)], *waiting][:count]
-    return Round(earlier, count - len(earlier))
+    return NextRound(earlier, count - len(earlier))
 
 
 def _again(sizes: Sizes, count: int, free_runs: int) -> int:
@@ -79,18 +79,18 @@ def _again(sizes: Sizes, count: int, free_runs: int) -> int:
     return max(1, count // SHARE_AGAIN) if count > 1 else 0
 
 
-def ranked(standings: Mapping[int, Standing]) -> list[int]:
+def ranked(standings: Mapping[int, CandidateStanding]) -> list[int]:
     """Trials that are above the default so far, best first."""
     above = [number for number, each in standings.items() if each.mean > 0]
     return sorted(above, key=lambda number: (-standings[number].mean, number))
 
 
-def _least_known(front: Front[int], standings: Mapping[int, Standing]) -> list[int]:
+def _least_known(front: Front[int], standings: Mapping[int, CandidateStanding]) -> list[int]:
     """The trials of the Pareto front, those with the fewest blocks first."""
     return sorted(front.best, key=lambda number: (standings[number].blocks, number))
 
 
-def finalists(sizes: Sizes, standings: Mapping[int, Standing], front: Front[int] | None = None) -> list[int]:
+def finalists(sizes: Sizes, standings: Mapping[int, CandidateStanding], front: Front[int] | None = None) -> list[int]:
     """The best trials by the lower bounds of their intervals. Trials without an interval only if no other is above the
     default. With two metrics, the ends of the Pareto front."""
     if front is not None:

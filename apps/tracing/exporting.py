@@ -21,7 +21,7 @@ PAUSE_S = 30.0  # after a failure
 log = logging.getLogger(__name__)
 
 
-class Session(requests.Session):
+class ExportSession(requests.Session):
     """Remembers why the last request failed, without anything that it sent."""
 
     problem = ""
@@ -44,7 +44,7 @@ class Exporter(SpanExporter):
     def __init__(self, url: str, headers: dict[str, str], ca_bundle: str) -> None:
         # It logs each failed batch.
         logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
-        self._url, self._session = url, Session()
+        self._url, self._session = url, ExportSession()
         self._inner = OTLPSpanExporter(
             endpoint=url,
             certificate_file=ca_bundle or None,

@@ -29,7 +29,7 @@ THP = "/sys/kernel/mm/transparent_hugepage/"
 
 
 @dataclass(frozen=True)
-class Item:
+class PlannedChange:
     """One change. `present` is None if it was not read. `also`: what the kernel changes with it."""
 
     setting: str
@@ -63,7 +63,7 @@ class Effect:
     setting: Setting
     wanted: Any
     plan: Plan
-    items: list[Item]
+    items: list[PlannedChange]
     refusals: list[Refusal]
     current: Any = None  # the setting's own discover, if the host was queried
 
@@ -81,7 +81,7 @@ class DryRun:
         return [refusal for effect in self.effects for refusal in effect.refusals] + self.conflicts
 
     @property
-    def items(self) -> list[Item]:
+    def items(self) -> list[PlannedChange]:
         return [item for effect in self.effects for item in effect.items]
 
     @property
@@ -181,33 +181,37 @@ def _together(facts: Mapping[str, Any], effects: list[Effect]) -> list[Refusal]:
     return []
 
 
-def items_of(name: str, plan: Plan) -> Iterator[Item]:
+def items_of(name: str, plan: Plan) -> Iterator[PlannedChange]:
     """Yield the changes of a plan."""
     for parameter in plan.boot.get("parameters", []):
         key, _, value = parameter.partition("=")
         line = f"{parameter}  # on the kernel's command line"
-        yield Item(name, "boot", key, value, line, when="with a boot of the host before the run")
+        yield PlannedChange(name, "boot", key, value, line, when="with a boot of the host before the run")
     for option, value in plan.initdb.items():
         line = shlex.join(["initdb", f"{option}={value}" if value else option])
-        yield Item(name, "initdb", option, value, line, when="when the cluster of the run is created")
+        yield PlannedChange(name, "initdb", option, value, line, when="when the cluster of the run is created")
     for parameter, value in plan.conf.items():
-        yield Item(name, "conf", parameter, value, conf_line(parameter, value), when=_when(parameter))
+        yield PlannedChange(name, "conf", parameter, value, conf_line(parameter, value), when=_when(parameter))
     for write in plan.writes:
-        yield Item(name, "write", write.key, write.wanted, write.line(), when="at once", also=write.also)
+        yield PlannedChange(name, "write", write.key, write.wanted, write.line(), when="at once", also=write.also)
     for hold in plan.holds:
-        yield Item(name, "hold", hold.path, hold.shown, Plan(holds=[hold]).lines()[0], when="while the run lasts")
+        yield PlannedChange(
+            name, "hold", hold.path, hold.shown, Plan(holds=[hold]).lines()[0], when="while the run lasts"
+        )
     for file, text in plan.limits:
         line = Plan(limits=[(file, text)]).lines()[1]
-        yield Item(name, "limit", file, text, line, when=f"{AT_START} PostgreSQL")
+        yield PlannedChange(name, "limit", file, text, line, when=f"{AT_START} PostgreSQL")
     for act in plan.acts:
-        yield Item(name, "act", "once", act, act, when="while PostgreSQL is down")
+        yield PlannedChange(name, "act", "once", act, act, when="while PostgreSQL is down")
     for statement in plan.sql:
-        yield Item(name, "sql", "once", statement, Plan(sql=[statement]).lines()[0], when="before each step")
+        yield PlannedChange(name, "sql", "once", statement, Plan(sql=[statement]).lines()[0], when="before each step")
     for kind, (who, command) in COMMANDS.items():
         prefix = getattr(plan, f"{kind}_prefix")
         if prefix:
             shown = shlex.join(prefix)
-            yield Item(name, kind, f"{prefix[0]} of {who}", shown, f"{shown} {command}", when=f"{AT_START} {who}")
+            yield PlannedChange(
+                name, kind, f"{prefix[0]} of {who}", shown, f"{shown} {command}", when=f"{AT_START} {who}"
+            )
 
 
 def _when(parameter: str) -> str:
@@ -239,11 +243,11 @@ def _options(plan: Plan) -> list[str]:
     return [f"{option}={value}" if value else option for option, value in plan.initdb.items()]
 
 
-def _known(item: Item, facts: Mapping[str, Any], keys: Mapping[str, str]) -> Item:
-    return Item(**{**vars(item), "present": _present(item, facts, keys)})
+def _known(item: PlannedChange, facts: Mapping[str, Any], keys: Mapping[str, str]) -> PlannedChange:
+    return PlannedChange(**{**vars(item), "present": _present(item, facts, keys)})
 
 
-def _present(item: Item, facts: Mapping[str, Any], keys: Mapping[str, str]) -> str | None:
+def _present(item: PlannedChange, facts: Mapping[str, Any], keys: Mapping[str, str]) -> str | None:
     """Return the present value: as the host reported it now, else from its facts; None if neither has it."""
     if item.kind == "boot":
         line = facts.get("kernel", {}).get("cmdline", "")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from agents.settings.base import conf_line
-from apps.tuning.effects import SYSCTL, THP, DryRun, Item, script, starts
+from apps.tuning.effects import SYSCTL, THP, DryRun, PlannedChange, script, starts
 
 BLOCK = re.compile(r"^/sys/block/([^/]+)/queue/(scheduler|read_ahead_kb)$")
 CPUFREQ = re.compile(r"^/sys/devices/system/cpu/(?:cpu\d+/cpufreq|cpufreq/policy\d+)/scaling_governor$")
@@ -79,7 +79,7 @@ def tuned(title: str, run: DryRun) -> str:
     )
 
 
-def _section(item: Item) -> tuple[str, list[str], str] | None:
+def _section(item: PlannedChange) -> tuple[str, list[str], str] | None:
     """Return (section, its first lines, option=value) of tuned.conf; None if no plugin of tuned supports it."""
     if item.kind == "boot":
         return "bootloader", [], f"cmdline_{re.sub(r'[^a-z0-9]', '_', item.key)}=+{item.key}={item.wanted}"
@@ -109,7 +109,7 @@ def ansible(title: str, run: DryRun) -> str:
     return _file([*begin, *tasks, *(_conf_task(conf) if conf else []), *_rest("Ansible", run, [*able, *conf])])
 
 
-def _sysctl_task(item: Item) -> list[str]:
+def _sysctl_task(item: PlannedChange) -> list[str]:
     return [
         f"- name: {json.dumps(sysctl_name(item.key))}",
         "  ansible.posix.sysctl:",
@@ -119,13 +119,13 @@ def _sysctl_task(item: Item) -> list[str]:
     ]
 
 
-def _file_task(item: Item) -> list[str]:
+def _file_task(item: PlannedChange) -> list[str]:
     """Return the task for a kernel file. It uses a command, because Ansible's file modules replace files. The value
     lasts until the host restarts."""
     return [f"- name: {json.dumps(item.key)}", f"  ansible.builtin.shell: {_yaml(item.line)}"]
 
 
-def _conf_task(items: list[Item]) -> list[str]:
+def _conf_task(items: list[PlannedChange]) -> list[str]:
     """Return the task for a file that postgresql.conf includes. The team has to set its path."""
     content = "".join(f"{conf_line(item.key, item.wanted)}\n" for item in items)
     return [
@@ -142,11 +142,11 @@ def _yaml(text: str) -> str:
     return f"!unsafe {json.dumps(text)}"
 
 
-def _is_sysctl(item: Item) -> bool:
+def _is_sysctl(item: PlannedChange) -> bool:
     return item.kind == "write" and item.key.startswith(SYSCTL) and not item.wanted.startswith("$(")
 
 
-def _good(run: DryRun) -> list[Item]:
+def _good(run: DryRun) -> list[PlannedChange]:
     return [item for effect in run.effects if not effect.refusals for item in effect.items]
 
 
@@ -160,7 +160,7 @@ def _head(title: str, run: DryRun) -> list[str]:
     return [_one_line(line) for line in (f"# {title}", *refused, *acts, *warned)]
 
 
-def _rest(what: str, run: DryRun, written: Iterable[Item]) -> list[str]:
+def _rest(what: str, run: DryRun, written: Iterable[PlannedChange]) -> list[str]:
     """The settings that this format does not support, as commented shell commands."""
     known = {id(item) for item in written}
     left = [item for item in _good(run) if id(item) not in known]

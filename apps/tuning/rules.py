@@ -18,7 +18,7 @@ Settings = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Difference:
+class RevisionDifference:
     """A path with different values in two revisions; None if one lacks it."""
 
     path: str
@@ -75,11 +75,11 @@ def patch(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
     return patched
 
 
-def diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
+def diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[RevisionDifference]:
     """Return every path at which the two differ, sorted."""
     old, new = flatten(before), flatten(after)
     return [
-        Difference(path, old.get(path), new.get(path))
+        RevisionDifference(path, old.get(path), new.get(path))
         for path in sorted(old.keys() | new.keys())
         if old.get(path) != new.get(path)
     ]

@@ -42,7 +42,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Side:
+class MeanOfSide:
     """Geometric mean with its 95 % interval; fewer than 3 runs have none."""
 
     n: int
@@ -52,14 +52,14 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Row:
+class FigureComparison:
     """The comparison of a figure. `relative_percent`: change from old to new, with its 95 % interval."""
 
     figure: str
     unit: str
     better: str
-    old: Side
-    new: Side
+    old: MeanOfSide
+    new: MeanOfSide
     relative_percent: float
     relative_low: float | None
     relative_high: float | None
@@ -153,7 +153,7 @@ def failures(old: Samples, new: Samples) -> list[str]:
     return sentences
 
 
-def judge(name: str, old: Sample, new: Sample, delta: float, tests: int) -> Row | str:
+def judge(name: str, old: Sample, new: Sample, delta: float, tests: int) -> FigureComparison | str:
     """Return the comparison, or why there is none. `tests`: number of compared figures, whose intervals hold
     simultaneously."""
     definitions = old.definitions | new.definitions
@@ -168,7 +168,7 @@ def judge(name: str, old: Sample, new: Sample, delta: float, tests: int) -> Row 
     except PlanError as error:
         return error.message
     low, high = comparison.interval or (None, None)
-    return Row(
+    return FigureComparison(
         figure=name,
         unit=old.unit,
         better=old.better,
@@ -184,8 +184,8 @@ def judge(name: str, old: Sample, new: Sample, delta: float, tests: int) -> Row 
     )
 
 
-def _side(values: Sequence[float]) -> Side:
+def _side(values: Sequence[float]) -> MeanOfSide:
     rows = [Observation("runs", place, value, place) for place, value in enumerate(values)]
     (level,) = level_table(rows).levels
     low, high = level.interval or (None, None)
-    return Side(level.n, level.mean, low, high)
+    return MeanOfSide(level.n, level.mean, low, high)

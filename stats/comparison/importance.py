@@ -30,7 +30,7 @@ MOST_SHIFTS = 24  # other trials whose value each trial gets
 
 
 @dataclass(frozen=True)
-class Share:
+class VarianceShare:
     """Of the variance of the results, with its 95 % credible interval. 1 is all of it."""
 
     mean: float
@@ -47,7 +47,7 @@ class Importance:
     trials: int
     skill: float
     p: float
-    settings: list[Share]
+    settings: list[VarianceShare]
 
     @property
     def is_resolved(self) -> bool:
@@ -85,7 +85,7 @@ def importance(
     y = np.array(results, dtype=float)
     variance = float(y.var(ddof=1))  # half the mean squared difference of two trials, as in _changes
     if variance == 0:
-        return Importance(len(y), 0.0, 1.0, [Share(0, 0, 0) for _ in is_choice])
+        return Importance(len(y), 0.0, 1.0, [VarianceShare(0, 0, 0) for _ in is_choice])
     columns = [_curve([row[at] for row in positions], own) for at, own in enumerate(is_choice)]
     features, noise = _features(columns), _noise(blocks)
     priors, coefficients = _sampled(features, y - y.mean(), noise, len(is_choice), np.random.default_rng(seed))
@@ -210,6 +210,6 @@ def _left_out(table: Array, y: Array, noise: Array) -> Array:
     return np.asarray(inverse @ y / np.diag(inverse), dtype=float)
 
 
-def _share(draws: Array) -> Share:
+def _share(draws: Array) -> VarianceShare:
     low, high = np.quantile(draws, [0.025, 0.975])
-    return Share(*(min(1.0, float(each)) for each in (draws.mean(), low, high)))
+    return VarianceShare(*(min(1.0, float(each)) for each in (draws.mean(), low, high)))

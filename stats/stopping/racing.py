@@ -22,7 +22,7 @@ SPENDING = "pocock"
 
 
 @dataclass(frozen=True)
-class Standing:
+class CandidateStanding:
     """A candidate against the default after some rounds: mean log ratio, above 0 if it is better, and an interval that
     holds over all rounds, None below three blocks."""
 
@@ -37,7 +37,7 @@ class Standing:
         return self.low is not None and self.low > 0
 
 
-def standing(rounds: Sequence[Sequence[float]], most_blocks: int) -> Standing:
+def standing(rounds: Sequence[Sequence[float]], most_blocks: int) -> CandidateStanding:
     """From the log ratios of each round in which the candidate ran; it is planned for at most `most_blocks`."""
     from scipy import stats
 
@@ -46,11 +46,11 @@ def standing(rounds: Sequence[Sequence[float]], most_blocks: int) -> Standing:
     blocks = [int(each) for each in np.cumsum([len(each) for each in rounds]) if each >= POINTS_ONLY_BELOW]
     analyses = list(dict.fromkeys(blocks))
     if not analyses:
-        return Standing(count, mean, None, None)
+        return CandidateStanding(count, mean, None, None)
     planned = max(most_blocks, count)
     p = nominal(analyses, [spent(SPENDING, ALPHA, each / planned) for each in analyses])
     half = float(stats.t.isf(p / 2, count - 1)) * float(ratios.std(ddof=1)) / math.sqrt(count)
-    return Standing(count, mean, mean - half, mean + half)
+    return CandidateStanding(count, mean, mean - half, mean + half)
 
 
 def unstable(ratios: Mapping[str, Sequence[float]], least: float) -> set[str]:

@@ -79,7 +79,7 @@ def scores(values: Sequence[float], delta: float) -> list[Score | None]:
 
 
 @dataclass(frozen=True)
-class Change:
+class ChangePoint:
     """The level changed with the run at place `at`. `p` is None where what changed is known: `why`."""
 
     at: int
@@ -106,7 +106,7 @@ def stretches(environments: Sequence[str]) -> list[slice]:
     return [slice(*ends) for ends in pairwise(starts)] if environments else []
 
 
-def change_points(values: Sequence[float], environments: Sequence[str], delta: float) -> list[Change]:
+def change_points(values: Sequence[float], environments: Sequence[str], delta: float) -> list[ChangePoint]:
     """E-divisive (Matteson and James 2014) within each stretch, p < .01 and by `delta` or more; and the changes from
     one stretch to the next, of any size."""
     y, parts = logs(values), stretches(environments)
@@ -122,14 +122,14 @@ def change_points(values: Sequence[float], environments: Sequence[str], delta: f
     return changes
 
 
-def _changes(y: Floats, positions: Mapping[int, tuple[float | None, str]]) -> list[Change]:
+def _changes(y: Floats, positions: Mapping[int, tuple[float | None, str]]) -> list[ChangePoint]:
     """Each with the medians of what lies between it and its neighbours."""
     ends = [0, *sorted(positions), len(y)]
     changes = []
     for begin, at, end in zip(ends, ends[1:], ends[2:], strict=False):
         before, after = float(np.median(y[begin:at])), float(np.median(y[at:end]))
         p, why = positions[at]
-        changes.append(Change(at, math.exp(before), math.exp(after), ratio_percent(after - before), p, why))
+        changes.append(ChangePoint(at, math.exp(before), math.exp(after), ratio_percent(after - before), p, why))
     return changes
 
 

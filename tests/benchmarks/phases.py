@@ -7,7 +7,7 @@ from collections import defaultdict
 from datetime import datetime
 from typing import Any
 
-from apps.results.phases import PHASES, Event, phases_of
+from apps.results.phases import PHASES, AgentEvent, phases_of
 from embedded.demo.client import Client
 
 
@@ -26,7 +26,7 @@ def phases(client: Client, campaign: str) -> dict[str, list[float]]:
 def _seconds(client: Client, run: dict[str, Any], before: float | None) -> dict[str, float]:
     """Phase -> seconds of one run, all of its steps together."""
     rows = client.get(f"runs/{run['id']}/events/?after=0&limit=1000")["results"]
-    events = [Event(row["kind"], _at(row["at"]), row["data"]) for row in rows]
+    events = [AgentEvent(row["kind"], _at(row["at"]), row["data"]) for row in rows]
     total: dict[str, float] = defaultdict(float)
     for phase in phases_of(events, before, _at(run["started_at"]), _at(run["ended_at"])):
         total[phase.name] += phase.ended - phase.began

@@ -14,7 +14,7 @@ from apps.searches.strategy import Sizes
 from stats.comparison.levels import against_baseline
 from stats.comparison.limits import MET, against_limit, mean
 from stats.model import Metric, Observation
-from stats.stopping.racing import Standing, standing, unstable
+from stats.stopping.racing import CandidateStanding, standing, unstable
 from tests.search.surrogate import DEFAULT, LIMIT_MS, SPACE, Surrogate
 
 DRIFT = 0.05  # standard deviation of the log of a block, which is common to its runs
@@ -130,7 +130,7 @@ def mean_of(trial: Trial) -> float | None:
     return float(np.mean(_flat(trial))) if _flat(trial) else None
 
 
-def _standings(trials: list[Trial]) -> dict[int, Standing]:
+def _standings(trials: list[Trial]) -> dict[int, CandidateStanding]:
     return {
         index: standing(each.rounds, SIZES.most_blocks)
         for index, each in enumerate(trials)

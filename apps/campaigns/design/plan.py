@@ -32,7 +32,7 @@ REBOOT_LIMIT_S = 1800
 
 
 @dataclass(frozen=True)
-class Part:
+class PlannedPart:
     """The job of another machine in a run: its host, its role and its spec."""
 
     host: int
@@ -55,7 +55,7 @@ class Planned:
     digest: str
     host: int = 0
     loader: int | None = None
-    parts: tuple[Part, ...] = ()
+    parts: tuple[PlannedPart, ...] = ()
 
 
 def expand(base: Mapping[str, Any], arrangement: Arrangement) -> list[Planned]:

@@ -192,11 +192,11 @@ def _name(number: int) -> str:
     return f"standby{number}"
 
 
-def _part(member: Member, role: str, spec: Spec) -> plan.Part:
-    return plan.Part(member.host.pk, role, spec, digest(spec))
+def _part(member: Member, role: str, spec: Spec) -> plan.PlannedPart:
+    return plan.PlannedPart(member.host.pk, role, spec, digest(spec))
 
 
-def _standby(by_role: HostsByRole, whole: Spec, number: int, member: Member, limit_s: float) -> plan.Part:
+def _standby(by_role: HostsByRole, whole: Spec, number: int, member: Member, limit_s: float) -> plan.PlannedPart:
     """Return the job of a standby. It has the parameters of its primary, without those that only matter there."""
     where = {"kind": "standby", "address": by_role.server.address, "port": by_role.port, "name": _name(number)}
     parameters = {k: v for k, v in whole["settings"].get("postgresql", {}).items() if k not in LATE}

@@ -34,7 +34,7 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class Schedule:
+class HostSchedule:
     """`why`: the reason why the next run does not start; "" if there is none, or if nothing waits."""
 
     host: Host
@@ -49,7 +49,7 @@ class Schedule:
         return sum(campaign.runs for campaign in self.waiting)
 
 
-def schedule(host: Host, now: datetime) -> Schedule:
+def schedule(host: Host, now: datetime) -> HostSchedule:
     """The queue in order, with the times at which campaigns are expected to begin and end there."""
     active = Run.objects.active().filter(host=host).select_related("campaign", "host").first()
     ends = _ends(active, now) if active else None
@@ -57,7 +57,7 @@ def schedule(host: Host, now: datetime) -> Schedule:
     calendar = windows.read(host.windows, host.time_zone)
     free = max(filter(None, (now, ends, reserved.until if reserved else None)))
     waits = list(_waiting(host, calendar, free if host.state not in queue.OUT_OF_SERVICE else None, now))
-    return Schedule(host, active, ends, reserved, why(host, now), waits)
+    return HostSchedule(host, active, ends, reserved, why(host, now), waits)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from apps.campaigns import recipes, services
 from apps.campaigns.design.before_start import previews
-from apps.campaigns.design.before_start.placement import Preview
+from apps.campaigns.design.before_start.placement import StartPreview
 from apps.campaigns.models import Campaign, DataSet, Workload
 from apps.campaigns.recipes import Recipe
 from apps.hosts.models import Host
@@ -17,7 +17,7 @@ def on_host(recipe: Recipe, host: Host) -> Recipe:
     return {**recipe, **scaled, "dataset": recipes.dataset(recipe, facts)}
 
 
-def preview(recipe: Recipe, host: Host) -> Preview:
+def preview(recipe: Recipe, host: Host) -> StartPreview:
     """Return the runs that a campaign from the recipe would plan on this host now. Writes nothing.
 
     PlanError with the reason if the host cannot run it."""

@@ -26,7 +26,7 @@ OPTION = re.compile(r"^(workload|steps\.[^.]+|options)\.")
 
 
 @dataclass
-class Row:
+class FactorRow:
     """The input of a row, and its error."""
 
     factor: str = ""
@@ -62,30 +62,30 @@ def roots(steps: Sequence[Step], dataset: str = "") -> dict[str, Mapping[str, An
     return schemas
 
 
-def rows_of(factors: Iterable[Mapping[str, Any]]) -> list[Row]:
+def rows_of(factors: Iterable[Mapping[str, Any]]) -> list[FactorRow]:
     """Return factors as rows. A level that sets two paths has two rows."""
     return [
-        Row(factor["name"], level["label"], path, on_off(value))
+        FactorRow(factor["name"], level["label"], path, on_off(value))
         for factor in factors
         for level in factor["levels"]
         for path, value in (level["set"] or {"": ""}).items()
     ]
 
 
-def rows_typed(columns: Mapping[str, list[str]]) -> list[Row]:
+def rows_typed(columns: Mapping[str, list[str]]) -> list[FactorRow]:
     """Return the rows in the parallel lists of a posted form: factor, level, path, value."""
     lists = [columns.get(name, []) for name in ("factor", "level", "path", "value")]
     # Browsers send line breaks of scripts as CRLF.
-    return [Row(*(text.strip().replace("\r\n", "\n") for text in texts)) for texts in zip(*lists, strict=False)]
+    return [FactorRow(*(text.strip().replace("\r\n", "\n") for text in texts)) for texts in zip(*lists, strict=False)]
 
 
-def spread(rows: Iterable[Row], steps: Sequence[Step], dataset: str = "") -> list[Row]:
+def spread(rows: Iterable[FactorRow], steps: Sequence[Step], dataset: str = "") -> list[FactorRow]:
     """Return the rows, with one row per level for a row with several values, such as "1, 4, 16" or "on, off"."""
     schemas = roots(steps, dataset)
     return [replace(row, value=value) for row in rows for value in _values(row, schemas)]
 
 
-def _values(row: Row, schemas: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _values(row: FactorRow, schemas: Mapping[str, Mapping[str, Any]]) -> list[str]:
     if row.level:
         return [row.value]
     if _is_number(row.path, schemas):
@@ -114,7 +114,7 @@ def _is_number(path: str, schemas: Mapping[str, Mapping[str, Any]]) -> bool:
     return "string" not in kinds and ("integer" in kinds or "number" in kinds)
 
 
-def factors_of(rows: Iterable[Row], steps: Sequence[Step], dataset: str = "") -> list[dict[str, Any]]:
+def factors_of(rows: Iterable[FactorRow], steps: Sequence[Step], dataset: str = "") -> list[dict[str, Any]]:
     """Return factors in the order of their first rows, with values in the types of the catalogue. A level without a
     label is named by its value."""
     schemas = roots(steps, dataset)
@@ -196,7 +196,7 @@ def cells_text(cells: Iterable[Mapping[str, str]], factors: Sequence[Mapping[str
     return "\n".join("; ".join(cell.get(factor["name"], "") for factor in factors) for cell in cells)
 
 
-def mark(rows: list[Row], subject: str, message: str, factors: list[dict[str, Any]]) -> bool:
+def mark(rows: list[FactorRow], subject: str, message: str, factors: list[dict[str, Any]]) -> bool:
     """Add the error to the row that `subject` names, such as factors.0.levels.1.set. Returns False if there is none."""
     root, *place = subject.split(".")
     if root != "factors":
@@ -222,13 +222,13 @@ def _is_about(subject: str, path: str) -> bool:
     return path == subject or path.startswith(f"{subject}.")
 
 
-def set_from(rows: list[Row], path: str, name: str, present: str) -> None:
+def set_from(rows: list[FactorRow], path: str, name: str, present: str) -> None:
     """Set this path to its present value in a blank or new row. If a row sets it already, nothing changes."""
     if any(row.path == path for row in rows):
         return
     blank = next((row for row in rows if row.blank), None)
     if blank is None:
-        rows.append(blank := Row())
+        rows.append(blank := FactorRow())
     blank.factor, blank.path, blank.value = name, path, present
 
 

@@ -92,12 +92,12 @@ def campaign_extend(request: HttpRequest, pk: UUID) -> HttpResponse:
     return page(request, "campaigns/extend.html", context, form)
 
 
-def _blank_rows(campaign: Campaign) -> list[factor_rows.Row]:
+def _blank_rows(campaign: Campaign) -> list[factor_rows.FactorRow]:
     paths = [(factor["name"], path) for factor in campaign.factors for path in factor["levels"][-1]["set"]]
-    return [factor_rows.Row(factor=name, path=path) for name, path in paths]
+    return [factor_rows.FactorRow(factor=name, path=path) for name, path in paths]
 
 
-def _extend(campaign: Campaign, form: ExtendForm, rows: list[factor_rows.Row], by: User) -> bool:
+def _extend(campaign: Campaign, form: ExtendForm, rows: list[factor_rows.FactorRow], by: User) -> bool:
     kind = campaign.dataset.kind if campaign.dataset else ""
     try:
         typed = factor_rows.factors_of([row for row in rows if row.level or row.value], campaign.steps, kind)
@@ -112,7 +112,7 @@ def _extend(campaign: Campaign, form: ExtendForm, rows: list[factor_rows.Row], b
     return True
 
 
-def _blame(form: ExtendForm, rows: list[factor_rows.Row], error: PlanError) -> None:
+def _blame(form: ExtendForm, rows: list[factor_rows.FactorRow], error: PlanError) -> None:
     named = [row for row in rows if row.path == error.subject or (row.value and repr(row.value) in error.message)]
     if named:
         named[0].error = sentence("", error)

@@ -10,7 +10,7 @@ from django import forms
 from agents.datasets import DATASETS
 from agents.workloads import WORKLOADS
 from apps.campaigns.design.steps import Step, measured
-from apps.campaigns.pages.factor_rows import Row
+from apps.campaigns.pages.factor_rows import FactorRow
 
 PATHS = {
     "workload.clients": "clients",
@@ -49,12 +49,12 @@ def _option(schema: Mapping[str, Any], options: Mapping[str, Any], name: str) ->
     return str(value) if isinstance(value, int) else ""
 
 
-def load_rows(typed: Mapping[str, Any], *, has_dataset: bool) -> list[Row]:
+def load_rows(typed: Mapping[str, Any], *, has_dataset: bool) -> list[FactorRow]:
     """The fields that are not empty, as rows. The scale is that of the data set if the campaign names one."""
     paths = {"clients": "workload.clients", "time_s": "workload.time_s"}
     paths["scale"] = "dataset.scale" if has_dataset else "workload.scale"
     return [
-        Row(factor=path, level=str(typed[name]), path=path, value=str(typed[name]))
+        FactorRow(factor=path, level=str(typed[name]), path=path, value=str(typed[name]))
         for name, path in paths.items()
         if typed.get(name)
     ]

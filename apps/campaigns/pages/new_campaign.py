@@ -65,7 +65,9 @@ class Draft:
         else:
             self.host = self._host(request.GET.get("host", ""))
             self.twin = Twin.objects.filter(pk=whole(request.GET.get("twin", "")) or 0).first()
-            self.rows = self._cloned() or self._proposed() or [factor_rows.Row() for _ in range(factor_rows.BLANK_ROWS)]
+            self.rows = (
+                self._cloned() or self._proposed() or [factor_rows.FactorRow() for _ in range(factor_rows.BLANK_ROWS)]
+            )
             self.form = CampaignForm(initial=self._initial(), by=user_of(request), recipe=self.recipe)
         if self.source:
             self.form.offer_also(self.source)
@@ -79,10 +81,10 @@ class Draft:
             return checked.filter(pk=whole(key) or 0).first()
         return checked.first() if checked.count() == 1 else None
 
-    def _cloned(self) -> list[factor_rows.Row]:
+    def _cloned(self) -> list[factor_rows.FactorRow]:
         return factor_rows.rows_of(load_fields.without_load(self.source.factors)) if self.source else []
 
-    def _proposed(self) -> list[factor_rows.Row]:
+    def _proposed(self) -> list[factor_rows.FactorRow]:
         """Return the recipe's levels on this host. If they depend on its facts, a host has to be chosen first."""
         if self.recipe is None:
             return []
@@ -176,7 +178,7 @@ class Draft:
             self.setting_error = f"Setting {self.setting} does not exist."
             self.setting_error += f" Did you mean {', '.join(near)}?" if near else ""
         else:
-            self.rows.append(factor_rows.Row())
+            self.rows.append(factor_rows.FactorRow())
 
     def context(self) -> dict[str, Any]:
         hints = {parameter.path: parameter.hint for parameter in self.parameters}

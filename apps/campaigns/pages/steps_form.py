@@ -26,7 +26,7 @@ ABOUT_ROLES = "prepare, warm and cool are also recorded; only measured steps yie
 
 
 @dataclass(frozen=True)
-class Part:
+class StepFields:
     """One step of the form for its template."""
 
     place: int
@@ -93,15 +93,15 @@ class WorkloadForm(OfTeam):
         return any("data-language" in field.widget.attrs for field in self.fields.values())
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[StepFields]:
         return [self._part(place, kind) for place, kind in enumerate(self.kinds)]
 
-    def _part(self, place: int, kind: str) -> Part:
+    def _part(self, place: int, kind: str) -> StepFields:
         path = f"steps.{place}"
         own = [self[name] for name in self.fields if name.startswith(f"{path}.options")]
         tracer = [field for field in own if field.name.startswith(f"{path}.options.tracer")]
         options = [field for field in own if field not in tracer]
-        return Part(place, kind, self[f"{path}.name"], self[f"{path}.role"], options, tracer)
+        return StepFields(place, kind, self[f"{path}.name"], self[f"{path}.role"], options, tracer)
 
     def steps(self) -> list[Step]:
         """Return the steps as entered. PlanError if lines or JSON cannot be parsed."""

@@ -33,7 +33,7 @@ def next_times(schedule: Schedule, now: datetime, count: int = NEXT) -> list[dat
 
 
 @dataclass(frozen=True)
-class Row:
+class ScheduleRow:
     """A schedule in a list."""
 
     schedule: Schedule
@@ -42,7 +42,7 @@ class Row:
     last_outcome: str
 
 
-def rows(schedules: Iterable[Schedule], now: datetime) -> list[Row]:
+def rows(schedules: Iterable[Schedule], now: datetime) -> list[ScheduleRow]:
     """With their times in their own time zones. No query for rows of `listed`."""
     listed_rows = []
     for each in schedules:
@@ -50,6 +50,6 @@ def rows(schedules: Iterable[Schedule], now: datetime) -> list[Row]:
         last = getattr(each, "last_at", None)
         first = next(iter(next_times(each, now, 1)), None)
         listed_rows.append(
-            Row(each, first, last.astimezone(zone) if last else None, getattr(each, "last_outcome", "") or "")
+            ScheduleRow(each, first, last.astimezone(zone) if last else None, getattr(each, "last_outcome", "") or "")
         )
     return listed_rows

@@ -24,7 +24,7 @@ MOST_WEIGHT = 1_000_000
 
 
 @dataclass(frozen=True)
-class Row:
+class StatementRow:
     """A statement of production. `script` is its name in the twin; if it is left out, "", with the `reason`.
     `transaction`: the script of several statements that it is part of, or ""."""
 
@@ -51,7 +51,7 @@ class Built:
 
     steps: list[dict[str, Any]]
     scripts: list[dict[str, Any]]
-    rows: list[Row]
+    rows: list[StatementRow]
     missing: list[str]
     calls_per_s: float
     preparation: str = ""
@@ -77,8 +77,8 @@ def build(
         schema = with_existing_rows(schema)
     scripts: list[dict[str, Any]] = []
     made: list[Statement] = []
-    choices: list[tuple[calibration.Choice, str, Statement]] = []
-    rows: list[Row] = []
+    choices: list[tuple[calibration.CalibratedStatement, str, Statement]] = []
+    rows: list[StatementRow] = []
     in_transactions = {queryid for each in transactions for queryid in each}
     cumulative, characters = 0.0, 0
     for statement in capture.statements:
@@ -108,7 +108,7 @@ def build(
     return Built(steps, _weighed(scripts), rows, schema.missing, rate)
 
 
-def _named(rows: Sequence[Row], transactions: Sequence[Sequence[str]]) -> list[Row]:
+def _named(rows: Sequence[StatementRow], transactions: Sequence[Sequence[str]]) -> list[StatementRow]:
     """The rows, with the script of their transaction."""
     names = {queryid: f"t{n}" for n, each in enumerate(transactions, start=1) for queryid in each}
     return [replace(each, transaction=names.get(each.queryid, "")) for each in rows]
@@ -138,7 +138,7 @@ def _check_needed(
 
 def script(
     statement: Statement, schema: schemas.Schema, factor: float, name: str
-) -> tuple[str, str, calibration.Choice | None]:
+) -> tuple[str, str, calibration.CalibratedStatement | None]:
     """The script of pgbench, its statement, and what of it is calibrated. LeftOutError if a table, or the values of a
     parameter, are unknown."""
     try:
@@ -178,10 +178,10 @@ def _check_columns(parsed: Parsed) -> None:
         raise LeftOutError(f"values of type {unknown.column.type} cannot be generated")
 
 
-def _row(name: str, reason: str, statement: Statement, share: float) -> Row:
+def _row(name: str, reason: str, statement: Statement, share: float) -> StatementRow:
     counts = asdict(statement.counts)
     temp = counts.pop("temp_read") + counts.pop("temp_written")
-    return Row(statement.queryid, name, reason, statement.text, share=share, temp=temp, **counts)
+    return StatementRow(statement.queryid, name, reason, statement.text, share=share, temp=temp, **counts)
 
 
 def _weighed(scripts: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ PLANNER = re.compile(
 
 
 @dataclass
-class Choice:
+class CalibratedStatement:
     """What is calibrated in the statement `name`. `ranks`: the number of keys; 0 if none is drawn. `columns`: the
     columns of one row that make up a key. `width`, `limit`: the first estimates, None if the statement has no range or
     LIMIT; `widest`: the largest width. `by_blocks`: whether blocks per call are compared, too."""
@@ -72,7 +72,7 @@ class Choice:
         return self._call("limit")
 
 
-Calibrated = tuple[Choice, str, Statement]  # with the text of the statement in the twin
+Calibrated = tuple[CalibratedStatement, str, Statement]  # with the text of the statement in the twin
 
 
 def steps(choices: Sequence[Calibrated], settings: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -88,7 +88,7 @@ def steps(choices: Sequence[Calibrated], settings: Mapping[str, str]) -> list[di
     ]
 
 
-def functions(choice: Choice) -> Iterator[str]:
+def functions(choice: CalibratedStatement) -> Iterator[str]:
     """CREATE FUNCTION for what the statement calls, before it is calibrated."""
     name = choice.name
     if choice.ranks:
@@ -100,7 +100,7 @@ def functions(choice: Choice) -> Iterator[str]:
         yield _function(f"limit_{name}(u bigint)", "bigint", str(round(choice.limit)))
 
 
-def keys(choice: Choice, sample: str = "") -> Iterator[str]:
+def keys(choice: CalibratedStatement, sample: str = "") -> Iterator[str]:
     """The table of keys of several columns, most frequent ones first, and the functions that read it. A rank above
     their number is a key that no row has."""
     if not choice.columns:
@@ -134,7 +134,7 @@ def _function(signature: str, returns: str, expression: str) -> str:
     )
 
 
-def call(choice: Choice, text: str, statement: Statement, settings: Mapping[str, str]) -> str:
+def call(choice: CalibratedStatement, text: str, statement: Statement, settings: Mapping[str, str]) -> str:
     """The statement that calibrates one statement of the twin."""
     most = ", ".join(map(str, choice.script.most)) or "1"
     counts = statement.counts

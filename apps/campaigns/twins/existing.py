@@ -33,7 +33,7 @@ def with_existing_rows(schema: Schema) -> Schema:
 
 
 def preparation(
-    schema: Schema, parsed: Sequence[Parsed], scripts: Sequence[str], choices: Sequence[calibration.Choice]
+    schema: Schema, parsed: Sequence[Parsed], scripts: Sequence[str], choices: Sequence[calibration.CalibratedStatement]
 ) -> str:
     """SQL for the step before the load of these statements, whose texts for pgbench are `scripts`. Keys are drawn as
     often as they are sampled, because a calibration in each run would hide the effect of a change."""

@@ -10,7 +10,7 @@ from typing import Any
 from agents.settings.postgresql import same
 from apps.decisions.evidence.conditions import Range
 from apps.hosts.access.replies import MAX_QUERIED
-from apps.tuning.effects import COMMANDS, Item, dry_run
+from apps.tuning.effects import COMMANDS, PlannedChange, dry_run
 
 SAME, DIFFERS, UNKNOWN = "same", "differs", "not comparable"
 UNREAD = {
@@ -28,7 +28,7 @@ NOT_ALL = {"user", "database", "database user", "client", "session", "interactiv
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparedValue:
     """One value. If it is unknown, `found` is None and `why` has the reason. `cluster`: the cluster that has the
     parameter."""
 
@@ -49,7 +49,7 @@ def rows(
     settings: Mapping[str, Any],
     live: Mapping[str, Any] | None = None,
     reported: Sequence[Mapping[str, Any]] = (),
-) -> list[Row]:
+) -> list[ComparedValue]:
     """Return the rows of a host from its facts, or from replies of its agent: `live` to discover, `reported` to
     parameters."""
     items = dry_run(facts, settings, live).items
@@ -73,9 +73,9 @@ def parameters_to_query(
     return {"clusters": queried[:MAX_QUERIED], "names": names}
 
 
-def with_earlier(current: list[Row], earlier: list[Row], at: datetime) -> list[Row]:
+def with_earlier(current: list[ComparedValue], earlier: list[ComparedValue], at: datetime) -> list[ComparedValue]:
     """Return the rows of the facts. Facts have no parameters, so those come from the earlier query of PostgreSQL."""
-    reported: dict[tuple[str, str], list[Row]] = {}
+    reported: dict[tuple[str, str], list[ComparedValue]] = {}
     for row in earlier:
         if row.cluster and row.state != UNKNOWN:
             dated = replace(row, why=f"reported by PostgreSQL on {at:%Y-%m-%d %H:%M}")
@@ -83,11 +83,11 @@ def with_earlier(current: list[Row], earlier: list[Row], at: datetime) -> list[R
     return [each for row in current for each in reported.get((row.setting, row.key), [row])]
 
 
-def _is_parameter(item: Item) -> bool:
+def _is_parameter(item: PlannedChange) -> bool:
     return item.kind == "conf" and not item.wanted.startswith("$(")
 
 
-def _rows(item: Item, reported: Sequence[Mapping[str, Any]], reason: str) -> list[Row]:
+def _rows(item: PlannedChange, reported: Sequence[Mapping[str, Any]], reason: str) -> list[ComparedValue]:
     if not _is_parameter(item):
         return [_row(item)]
     return [_of_cluster(item, cluster) for cluster in reported] or [_unknown(item, reason)]
@@ -102,7 +102,7 @@ def _unknown_reason(facts: Mapping[str, Any], was_asked: bool) -> str:
     return "read from PostgreSQL when you query the host"
 
 
-def _of_cluster(item: Item, cluster: Mapping[str, Any]) -> Row:
+def _of_cluster(item: PlannedChange, cluster: Mapping[str, Any]) -> ComparedValue:
     """Return the row of a parameter as one cluster reports it."""
     refused, name = cluster["refused"], str(cluster["name"])
     if refused:
@@ -112,15 +112,15 @@ def _of_cluster(item: Item, cluster: Mapping[str, Any]) -> Row:
         return _unknown(item, "the agent's account cannot read it: grant pg_read_all_settings to its role", name)
     row = cluster["settings"][item.key]
     if row is None:
-        return Row(item.setting, item.key, item.wanted, "unknown parameter", DIFFERS, cluster=name)
+        return ComparedValue(item.setting, item.key, item.wanted, "unknown parameter", DIFFERS, cluster=name)
     if row["source"] in NOT_ALL:
         return _unknown(item, f"{row['show']} from {row['source']}; values of other sessions are unknown", name)
     if row["pending_restart"]:
         shown = f"{row['show']}; another value takes effect after a restart"
-        return Row(item.setting, item.key, item.wanted, shown, DIFFERS, cluster=name)
+        return ComparedValue(item.setting, item.key, item.wanted, shown, DIFFERS, cluster=name)
     if same(item.key, item.wanted, row):
-        return Row(item.setting, item.key, item.wanted, str(row["show"]), SAME, cluster=name)
-    return Row(item.setting, item.key, item.wanted, _where(row), DIFFERS, cluster=name)
+        return ComparedValue(item.setting, item.key, item.wanted, str(row["show"]), SAME, cluster=name)
+    return ComparedValue(item.setting, item.key, item.wanted, _where(row), DIFFERS, cluster=name)
 
 
 def _where(row: Mapping[str, Any]) -> str:
@@ -129,7 +129,7 @@ def _where(row: Mapping[str, Any]) -> str:
     return f"{row['show']}{line}"
 
 
-def _row(item: Item) -> Row:
+def _row(item: PlannedChange) -> ComparedValue:
     why = UNREAD.get(item.kind, "")
     if not why and item.wanted.startswith("$("):
         why = "depends on which server is configured"
@@ -137,14 +137,14 @@ def _row(item: Item) -> Row:
         why = "not in the facts of the host: query the host"
     if why:
         return _unknown(item, why)
-    return Row(item.setting, item.key, item.wanted, item.present, SAME if item.same else DIFFERS)
+    return ComparedValue(item.setting, item.key, item.wanted, item.present, SAME if item.same else DIFFERS)
 
 
-def _unknown(item: Item, why: str, cluster: str = "") -> Row:
-    return Row(item.setting, item.key, item.wanted, None, UNKNOWN, why, cluster)
+def _unknown(item: PlannedChange, why: str, cluster: str = "") -> ComparedValue:
+    return ComparedValue(item.setting, item.key, item.wanted, None, UNKNOWN, why, cluster)
 
 
-def state(host_rows: list[Row]) -> str:
+def state(host_rows: list[ComparedValue]) -> str:
     """Return the state of a host: DIFFERS if one value differs, else UNKNOWN if one is unknown."""
     states = {row.state for row in host_rows}
     return next((each for each in (DIFFERS, UNKNOWN) if each in states), SAME)

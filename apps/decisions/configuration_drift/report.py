@@ -14,7 +14,7 @@ from apps.accounts.models import Role, User
 from apps.accounts.services import require
 from apps.campaigns.design import targets
 from apps.decisions.configuration_drift import comparison
-from apps.decisions.configuration_drift.comparison import Row
+from apps.decisions.configuration_drift.comparison import ComparedValue
 from apps.decisions.evidence.conditions import conditions
 from apps.decisions.models import Decision, Standing
 from apps.decisions.validity import staleness
@@ -29,7 +29,7 @@ class HostDrift:
     read."""
 
     host: Host
-    rows: list[Row]
+    rows: list[ComparedValue]
     at: datetime | None
     asked: bool = False
 
@@ -38,12 +38,12 @@ class HostDrift:
         return comparison.state(self.rows) if self.at else comparison.UNKNOWN
 
     @property
-    def differing(self) -> list[Row]:
+    def differing(self) -> list[ComparedValue]:
         return [row for row in self.rows if row.state == comparison.DIFFERS]
 
 
 @dataclass(frozen=True)
-class Report:
+class DecisionDrift:
     decision: Decision
     hosts: list[HostDrift]
 
@@ -53,12 +53,13 @@ def report(decision: Decision) -> list[HostDrift]:
     return _host_drifts(decision, list(decision.scope))
 
 
-def reports(host: Host | None = None) -> list[Report]:
+def reports(host: Host | None = None) -> list[DecisionDrift]:
     """Return the reports of all decisions that are followed and set values; of one host, or of all."""
     rows = Decision.objects.alive().exclude(settings={}).defer("evidence").select_related("campaign")
     decisions = rows.about(host) if host else rows
     return [
-        Report(decision, _host_drifts(decision, [host] if host else list(decision.scope))) for decision in decisions
+        DecisionDrift(decision, _host_drifts(decision, [host] if host else list(decision.scope)))
+        for decision in decisions
     ]
 
 
@@ -79,12 +80,12 @@ def _newest(hosts: Iterable[Host]) -> dict[int, Facts]:
 
 def _on(decision: Decision, host: Host, facts: Facts | None, standing: Standing | None) -> HostDrift:
     if standing and standing.asked_at and (facts is None or facts.seen_at < standing.asked_at):
-        return HostDrift(host, [Row(**row) for row in standing.drift_rows], standing.asked_at, asked=True)
+        return HostDrift(host, [ComparedValue(**row) for row in standing.drift_rows], standing.asked_at, asked=True)
     if facts is None:
         return HostDrift(host, [], None)
     rows = comparison.rows(facts.data, decision.settings)
     if standing and standing.asked_at:
-        rows = comparison.with_earlier(rows, [Row(**row) for row in standing.drift_rows], standing.asked_at)
+        rows = comparison.with_earlier(rows, [ComparedValue(**row) for row in standing.drift_rows], standing.asked_at)
     return HostDrift(host, rows, facts.seen_at)
 
 

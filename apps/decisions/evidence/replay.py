@@ -17,7 +17,7 @@ TOLERANCE = 0.005
 
 
 @dataclass(frozen=True)
-class Row:
+class ReplayedLevel:
     """A level against the baseline, frozen and computed now; None if there is no such figure."""
 
     label: str
@@ -65,7 +65,7 @@ def comparisons(table: Mapping[str, Any], rows: Sequence[stats.Observation]) -> 
     return {comparison.b: interim_analyses.adjusted(comparison, why) for comparison in against_baseline}
 
 
-def replay(evidence: Mapping[str, Any]) -> list[Row]:
+def replay(evidence: Mapping[str, Any]) -> list[ReplayedLevel]:
     """Return a row for every level except the baseline.
 
     Levels that a stopping rule compared are left out: their intervals are adjusted for interim analyses, which the
@@ -89,11 +89,11 @@ def _sequential_level(table: Mapping[str, Any]) -> str | None:
     return ((table.get("interim_analysis") or {}).get("comparison") or {}).get("b")
 
 
-def _row(level: Mapping[str, Any], comparison: stats.Comparison | None) -> Row:
+def _row(level: Mapping[str, Any], comparison: stats.Comparison | None) -> ReplayedLevel:
     verdict, size = (comparison.verdict, comparison.ratio_percent) if comparison else ("", None)
     if level["verdict"] == BETTER_FAILING and verdicts.verdict(verdict).is_better:
         verdict = BETTER_FAILING  # the failures are facts of the evidence, and no result of the statistics
-    return Row(level["label"], level["verdict"], verdict, level["relative_percent"], size)
+    return ReplayedLevel(level["label"], level["verdict"], verdict, level["relative_percent"], size)
 
 
 def altered(evidence: Mapping[str, Any]) -> list[str]:

@@ -73,7 +73,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Problem:
+class HostToCheck:
     """A host that a user must check: the problems that runs left there, each with its run if that still exists."""
 
     host: Host
@@ -87,7 +87,7 @@ class Problem:
         return any(trouble.kind == Trouble.Kind.DIRTY for trouble, _ in self.troubles)
 
 
-def problems() -> list[Problem]:
+def problems() -> list[HostToCheck]:
     """Return quarantined hosts first, then those with changed values. Four queries."""
     troubles = list(Trouble.objects.filter(closed_at=None).select_related("host")[:MOST_TROUBLES])
     hosts = {trouble.host_id: trouble.host for trouble in troubles}
@@ -98,7 +98,7 @@ def problems() -> list[Problem]:
     known = {run.pk: run for run in runs.defer("spec", "manifest")}
     since, waiting = _since(hosts.values()), _waiting(hosts)
     listed = [
-        Problem(
+        HostToCheck(
             host, [(t, known.get(t.run)) for t in troubles if t.host_id == pk], since.get(host.name), waiting.get(pk, 0)
         )
         for pk, host in hosts.items()

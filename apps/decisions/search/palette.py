@@ -23,7 +23,7 @@ RUN_ID = re.compile(r"[0-9a-f]{4,32}")
 
 
 @dataclass(frozen=True)
-class Place:
+class PaletteEntry:
     """An address with a title. `kind`: page, action, run, setting, search, or a kind of full_text.py."""
 
     kind: str
@@ -82,7 +82,7 @@ PAGES = (
 )
 
 
-def find(text: str, user: User) -> list[Place]:
+def find(text: str, user: User) -> list[PaletteEntry]:
     """Return at most MOST places, best first: the exact title, titles that start with the text, titles with words that
     do, the rest.
 
@@ -95,7 +95,7 @@ def find(text: str, user: User) -> list[Place]:
     best = sorted(matches, key=lambda place: _rank(place.title, typed))[: MOST - 1]
     return [
         *best,
-        Place("search", f"Search everything for “{typed}”", f"{reverse('search')}?{urlencode({'q': typed})}"),
+        PaletteEntry("search", f"Search everything for “{typed}”", f"{reverse('search')}?{urlencode({'q': typed})}"),
     ]
 
 
@@ -109,20 +109,20 @@ def _rank(title: str, typed: str) -> int:
     return 2 if all(any(part.startswith(word) for part in parts) for word in text.split()) else 3
 
 
-def _pages(typed: str, user: User) -> Iterator[Place]:
+def _pages(typed: str, user: User) -> Iterator[PaletteEntry]:
     for page in PAGES:
         may = user.may_somewhere(page.role) if page.anywhere else user.may(page.role)
         terms = f"{page.title} {page.synonyms}".lower().split()
         if may and all(any(word.startswith(part) for word in terms) for part in typed.lower().split()):
-            yield Place(page.kind, page.title, reverse(page.name))
+            yield PaletteEntry(page.kind, page.title, reverse(page.name))
 
 
-def _settings(typed: str) -> Iterator[Place]:
+def _settings(typed: str) -> Iterator[PaletteEntry]:
     for each in parameters.matching(parameters.every(), typed)[:MOST_SETTINGS]:
-        yield Place("setting", each.name, f"{reverse('setting_list')}?{urlencode({'q': each.path})}", each.about)
+        yield PaletteEntry("setting", each.name, f"{reverse('setting_list')}?{urlencode({'q': each.path})}", each.about)
 
 
-def _runs(typed: str) -> Iterator[Place]:
+def _runs(typed: str) -> Iterator[PaletteEntry]:
     """Yield the runs whose ID starts with the text. A range of IDs, so that the index of the primary key is used."""
     begin = typed.lower().replace("-", "")
     if RUN_ID.fullmatch(begin):
@@ -130,13 +130,13 @@ def _runs(typed: str) -> Iterator[Place]:
         rows = Run.objects.filter(pk__gte=low, pk__lte=high).select_related("campaign").order_by("pk")
         for run in rows.only("pk", "state", "position", "campaign__name")[:MOST_RUNS]:
             detail = f"run {run.position + 1} of {run.campaign.name}, {run.state}"
-            yield Place("run", str(run.pk), reverse("run_detail", args=[run.pk]), detail)
+            yield PaletteEntry("run", str(run.pk), reverse("run_detail", args=[run.pk]), detail)
 
 
-def _objects(typed: str) -> Iterator[Place]:
+def _objects(typed: str) -> Iterator[PaletteEntry]:
     """Yield the matches of the full-text search, each page once: comments are on the page of their campaign."""
     paths: set[str] = set()
     for hit in full_text.search(typed):
         if hit.path not in paths:
             paths.add(hit.path)
-            yield Place(hit.kind, hit.title, hit.path)
+            yield PaletteEntry(hit.kind, hit.title, hit.path)

@@ -43,7 +43,7 @@ class Criteria:
 
 
 @dataclass(frozen=True)
-class Entry:
+class TimelineEntry:
     """One line of the timeline: a decision, a campaign that ended, or an event of a decision."""
 
     at: datetime
@@ -109,7 +109,7 @@ class Entry:
 class Timeline:
     """A page of the timeline, and the cursor of older entries; "" if there are none."""
 
-    entries: list[Entry]
+    entries: list[TimelineEntry]
     older: str
 
 
@@ -131,7 +131,7 @@ def timeline(criteria: Criteria, cursor: str = "", size: int = SHOWN) -> Timelin
 
 def _entries(
     rank: int, name: str, rows: QuerySet[Any], criteria: Criteria, place: tuple[datetime, int, str] | None, size: int
-) -> list[Entry]:
+) -> list[TimelineEntry]:
     if criteria.since:
         rows = rows.filter(**{f"{name}__gte": first_moment(criteria.since)})
     if criteria.until:
@@ -140,7 +140,7 @@ def _entries(
         at, cut, key = place
         tie = Q(**{name: at}) if rank < cut else Q(pk__lt=_key(rank, key)) if rank == cut else Q(pk__in=[])
         rows = rows.filter(Q(**{f"{name}__lte": at}) & (Q(**{f"{name}__lt": at}) | tie))
-    return [Entry(getattr(row, name), rank, row) for row in rows.order_by(f"-{name}", "-pk")[: size + 1]]
+    return [TimelineEntry(getattr(row, name), rank, row) for row in rows.order_by(f"-{name}", "-pk")[: size + 1]]
 
 
 def named() -> DecisionQuerySet:

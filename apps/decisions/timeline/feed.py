@@ -18,7 +18,7 @@ from apps.accounts.models import ApiToken, Role, User, walls
 from apps.accounts.services import audit, require
 from apps.decisions.models import FeedToken
 from apps.decisions.timeline import entries
-from apps.decisions.timeline.entries import Entry
+from apps.decisions.timeline.entries import TimelineEntry
 from apps.decisions.timeline.forms import TimelineForm
 
 MOST = 50
@@ -52,31 +52,31 @@ class TimelineFeed(Feed):  # type: ignore[type-arg]  # it takes none when it run
     def link(self) -> str:
         return reverse("timeline")
 
-    def items(self, request: HttpRequest) -> list[Entry]:
+    def items(self, request: HttpRequest) -> list[TimelineEntry]:
         return entries.timeline(TimelineForm(request.GET).criteria(), size=MOST).entries
 
-    def item_title(self, item: Entry) -> str:
+    def item_title(self, item: TimelineEntry) -> str:
         return item.title
 
-    def item_description(self, item: Entry) -> str:
+    def item_description(self, item: TimelineEntry) -> str:
         return item.text
 
-    def item_link(self, item: Entry) -> str:
+    def item_link(self, item: TimelineEntry) -> str:
         return item.path
 
-    def item_guid(self, item: Entry) -> str:
+    def item_guid(self, item: TimelineEntry) -> str:
         return f"proving-ground:{item.cursor}"
 
-    def item_author_name(self, item: Entry) -> str:
+    def item_author_name(self, item: TimelineEntry) -> str:
         return item.who or "Proving Ground"
 
-    def item_updateddate(self, item: Entry) -> datetime:
+    def item_updateddate(self, item: TimelineEntry) -> datetime:
         return item.at
 
-    def item_pubdate(self, item: Entry) -> datetime:
+    def item_pubdate(self, item: TimelineEntry) -> datetime:
         return item.at
 
-    def item_categories(self, item: Entry) -> list[str]:
+    def item_categories(self, item: TimelineEntry) -> list[str]:
         return [item.kind]
 
 

@@ -219,7 +219,7 @@ class FactsPairSerializer(serializers.Serializer[Any]):
     after = serializers.IntegerField(min_value=1, required=False, help_text="number of the later version")
 
 
-class FactChangeSerializer(serializers.Serializer[changes.Change]):
+class FactChangeSerializer(serializers.Serializer[changes.FactChange]):
     path = serializers.CharField(help_text="name of the fact, such as kernel.release or block_devices.vda.scheduler")
     before = serializers.JSONField(allow_null=True, help_text="null: unknown")
     after = serializers.JSONField(allow_null=True, help_text="null: unknown")

@@ -89,7 +89,7 @@ SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Change:
+class FactChange:
     """A fact with two different values; None if one side lacks it."""
 
     parts: tuple[str, ...]
@@ -144,18 +144,18 @@ def _by_hand(facts: dict[str, Any], data_dir: str) -> bool:
     return cluster.get("found_by") == ["process"] and not cluster.get("unit")
 
 
-def between(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
+def between(before: dict[str, Any], after: dict[str, Any]) -> list[FactChange]:
     """Return the lasting facts that differ, in the order of their paths."""
     return list(_between(lasting(before), lasting(after), ()))
 
 
-def _between(before: Any, after: Any, parts: tuple[str, ...]) -> Iterable[Change]:
+def _between(before: Any, after: Any, parts: tuple[str, ...]) -> Iterable[FactChange]:
     if before == after:
         return
     name = parts[-1] if parts else ""
     old, new = _children(before, name), _children(after, name)
     if old is None or new is None:
-        yield Change(parts, before, after)
+        yield FactChange(parts, before, after)
         return
     for key in sorted(old.keys() | new.keys(), key=_natural):
         yield from _between(old.get(key), new.get(key), (*parts, key))
@@ -189,12 +189,12 @@ def _fits(parts: tuple[str, ...], pattern: list[str]) -> bool:
     return len(parts) >= len(pattern) and all(map(fnmatchcase, parts, pattern))
 
 
-def weighty(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
+def weighty(before: dict[str, Any], after: dict[str, Any]) -> list[FactChange]:
     """Return the changes that make runs on both sides not comparable."""
     return [change for change in between(before, after) if change.weighty]
 
 
-def unlike(first: dict[str, Any], second: dict[str, Any]) -> list[Change]:
+def unlike(first: dict[str, Any], second: dict[str, Any]) -> list[FactChange]:
     """Return the differences that make runs on two hosts not comparable, except their identity."""
     return [change for change in weighty(first, second) if change.parts != ("machine_id",)]
 
@@ -202,12 +202,12 @@ def unlike(first: dict[str, Any], second: dict[str, Any]) -> list[Change]:
 NOT_COMPARABLE = "Runs before and after a change are not directly comparable."
 
 
-def sentence(before: str, after: str, changes: list[Change]) -> str:
+def sentence(before: str, after: str, changes: list[FactChange]) -> str:
     """Return the warning about a host that changed between two runs, with the first SHOWN changes."""
     return f"The host changed between {before} and {after}: {listed(changes)}. {NOT_COMPARABLE}"
 
 
-def listed(changes: list[Change]) -> str:
+def listed(changes: list[FactChange]) -> str:
     """ "kernel.release 6.1.0-9 → 6.1.0-10 and 2 more", naming the first SHOWN."""
     named = ", ".join(f"{change.path} {change.was} → {change.now}" for change in changes[:SHOWN])
     return f"{named} and {len(changes) - SHOWN} more" if len(changes) > SHOWN else named

@@ -31,7 +31,7 @@ class Cache:
 
 
 @dataclass(frozen=True)
-class Domain:
+class CacheDomain:
     """Cores that share their last-level cache. `kb` is None if the caches are unknown."""
 
     level: int | None
@@ -56,7 +56,7 @@ class Node:
     memory_kb: int | None
     free_kb: int | None
     pools: list[Pool]
-    domains: list[Domain]
+    domains: list[CacheDomain]
     sockets: list[int]
 
 
@@ -96,7 +96,7 @@ def _pools(facts: Facts, node: int) -> list[Pool]:
     return [Pool(kb, totals.get(str(node), 0), free.get(str(node), 0)) for kb, totals, free in counts]
 
 
-def _domains(facts: Facts, rows: list[dict[str, Any]]) -> list[Domain]:
+def _domains(facts: Facts, rows: list[dict[str, Any]]) -> list[CacheDomain]:
     last = max(facts.get("cpus", {}).get("caches", []), key=lambda cache: int(cache["level"]), default=None)
     cpus_of = {cpu: shared for shared in (last["shared"] if last else []) for cpu in parse(shared)}
     allowed = parse(facts["cpus"].get("allowed", ""))
@@ -105,7 +105,7 @@ def _domains(facts: Facts, rows: list[dict[str, Any]]) -> list[Domain]:
         cores = grouped.setdefault(cpus_of.get(row["cpu"], ""), {})
         cores.setdefault(row.get("siblings") or row["core"], []).append(Thread(row["cpu"], row["cpu"] in allowed))
     level, kb = (last["level"], last["kb"]) if last else (None, None)
-    return [Domain(level, kb, list(cores.values())) for cores in grouped.values()]
+    return [CacheDomain(level, kb, list(cores.values())) for cores in grouped.values()]
 
 
 def caches(facts: Facts) -> list[Cache]:

@@ -115,7 +115,7 @@ def _versions(history: list[Facts]) -> list[dict[str, Any]]:
     return [{"facts": new, "changes": _changes(old, new) if old else None} for new, old in pairs]
 
 
-def _changes(old: Facts, new: Facts) -> list[changes.Change]:
+def _changes(old: Facts, new: Facts) -> list[changes.FactChange]:
     return sorted(changes.between(old.data, new.data), key=lambda change: not change.weighty)
 
 

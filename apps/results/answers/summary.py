@@ -27,7 +27,7 @@ HEAD = ("level", "step", "figure", "unit", "better", "definition", "runs", "mean
 
 
 @dataclass(frozen=True)
-class Cell:
+class SummaryCell:
     """One figure at one level: number of runs, geometric mean, and 95 % interval.
 
     The arithmetic mean without an interval, if a run is not above zero. None if there are too few runs."""
@@ -40,7 +40,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Figure:
+class SummaryFigure:
     """A figure of a step, with a cell for each level in the order of the design."""
 
     step: str
@@ -48,9 +48,9 @@ class Figure:
     unit: str
     better: str
     definition: str
-    cells: list[Cell]
+    cells: list[SummaryCell]
 
-    def readable(self) -> Figure:
+    def readable(self) -> SummaryFigure:
         """Return the figure in the largest unit in which every mean is above one; for pages, because the raw ones
         are exact."""
         means = [cell.mean for cell in self.cells if cell.mean]
@@ -60,9 +60,9 @@ class Figure:
         return self
 
 
-def _divided(cell: Cell, factor: float) -> Cell:
+def _divided(cell: SummaryCell, factor: float) -> SummaryCell:
     mean, low, high = (None if value is None else value / factor for value in (cell.mean, cell.low, cell.high))
-    return Cell(cell.level, cell.n, mean, low, high)
+    return SummaryCell(cell.level, cell.n, mean, low, high)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class SummaryTable:
 
     factor_names: str
     levels: list[str]
-    figures: list[Figure]
+    figures: list[SummaryFigure]
 
     @property
     def turned(self) -> bool:
@@ -83,11 +83,11 @@ class SummaryTable:
         return len(self.figures) > 2
 
     @property
-    def shown(self) -> list[Figure]:
+    def shown(self) -> list[SummaryFigure]:
         return [figure.readable() for figure in self.figures]
 
     @property
-    def by_level(self) -> list[tuple[str, list[Cell]]]:
+    def by_level(self) -> list[tuple[str, list[SummaryCell]]]:
         shown = self.shown
         return [(level, [one.cells[place] for one in shown]) for place, level in enumerate(self.levels)]
 
@@ -162,7 +162,9 @@ def _main(campaign: Campaign, measured: dict[Key, Values]) -> list[Key]:
     return chosen
 
 
-def _figure(key: Key, values: Values, runs: dict[UUID, MeasuredRun], levels: list[str], identical: bool) -> Figure:
+def _figure(
+    key: Key, values: Values, runs: dict[UUID, MeasuredRun], levels: list[str], identical: bool
+) -> SummaryFigure:
     """`runs`: without their values."""
     measured = [replace(runs[run], value=row.value) for run, row in values.items() if run in runs]
     has_ratios = all(run.value > 0 and np.isfinite(run.value) for run in measured)
@@ -170,15 +172,15 @@ def _figure(key: Key, values: Values, runs: dict[UUID, MeasuredRun], levels: lis
     first = next(iter(values.values()))
     definitions = ", ".join(sorted({row.definition for row in values.values()} - {""}))
     spread = _spread(rows)
-    cells = [spread.get(level, Cell(level, 0)) for level in levels]
-    return Figure(key[0], key[1], first.unit, first.better, definitions, cells)
+    cells = [spread.get(level, SummaryCell(level, 0)) for level in levels]
+    return SummaryFigure(key[0], key[1], first.unit, first.better, definitions, cells)
 
 
-def _spread(rows: list[stats.Observation]) -> dict[str, Cell]:
+def _spread(rows: list[stats.Observation]) -> dict[str, SummaryCell]:
     if rows and all(row.value > 0 and np.isfinite(row.value) for row in rows):
         levels = stats.level_table(rows).levels
-        return {one.level: Cell(one.level, one.n, one.mean, *(one.interval or (None, None))) for one in levels}
+        return {one.level: SummaryCell(one.level, one.n, one.mean, *(one.interval or (None, None))) for one in levels}
     values: dict[str, list[float]] = {}
     for row in rows:
         values.setdefault(row.level, []).append(row.value)
-    return {level: Cell(level, len(own), float(np.mean(own))) for level, own in values.items()}
+    return {level: SummaryCell(level, len(own), float(np.mean(own))) for level, own in values.items()}

@@ -15,7 +15,7 @@ from apps.campaigns.models import Run
 from apps.results.api.views import JudgementSerializer
 from apps.results.models import Mark
 from apps.results.runs import observed, stability
-from apps.results.runs.fidelity import Compared, Fidelity, Figures, fidelity_of
+from apps.results.runs.fidelity import ComparedStatement, Fidelity, Figures, fidelity_of
 from apps.web.renamed_fields import with_earlier_names
 
 
@@ -32,7 +32,7 @@ class StatementFiguresSerializer(serializers.Serializer[Figures]):
     wal_bytes = serializers.FloatField(help_text="per call")
 
 
-class ComparedStatementSerializer(serializers.Serializer[Compared]):
+class ComparedStatementSerializer(serializers.Serializer[ComparedStatement]):
     script = serializers.CharField()
     text = serializers.CharField()
     share = serializers.FloatField(help_text="of production's execution time, 0 to 1")

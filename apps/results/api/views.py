@@ -263,7 +263,7 @@ class ChangeSerializer(serializers.Serializer[Any]):
     )
 
 
-class ProofSerializer(serializers.Serializer[proof.Report]):
+class ProofSerializer(serializers.Serializer[proof.ProofReport]):
     """Whether the settings of a run were in effect in each phase, and whether they were restored."""
 
     status = serializers.CharField(help_text="the worst state of its settings; empty if the run changes none")

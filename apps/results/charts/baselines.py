@@ -10,7 +10,7 @@ import numpy as np
 from apps.results.answers.history.baselines import Baseline
 from apps.results.charts.themes import Figure, Theme, layout
 from common.wording import percent
-from stats import Change
+from stats import ChangePoint
 
 KNOWN, UNKNOWN = "known reason", "no known reason"
 MOST_LABELS = 4  # changes with labels; more would overlap, and the page lists all of them
@@ -45,7 +45,7 @@ def _points(baseline: Baseline, theme: Theme) -> Figure:
     }
 
 
-def _levels(baseline: Baseline, changes: list[Change], theme: Theme) -> Figure:
+def _levels(baseline: Baseline, changes: list[ChangePoint], theme: Theme) -> Figure:
     """Draw a line from each change to the next."""
     x: list[str | None] = []
     y: list[float | None] = []
@@ -61,7 +61,7 @@ def _levels(baseline: Baseline, changes: list[Change], theme: Theme) -> Figure:
     return trace | {"hovertemplate": f"median %{{y:,.5g}} {baseline.unit}<extra></extra>"}
 
 
-def _mark(baseline: Baseline, change: Change, theme: Theme) -> Figure:
+def _mark(baseline: Baseline, change: ChangePoint, theme: Theme) -> Figure:
     """Draw an explained change with a solid line, any other with a dashed one."""
     place = {
         "x0": _time(baseline.at[change.at]),
@@ -74,7 +74,7 @@ def _mark(baseline: Baseline, change: Change, theme: Theme) -> Figure:
     return {"type": "line", "layer": "below", "line": line, **place}
 
 
-def _why(baseline: Baseline, change: Change, theme: Theme) -> Figure:
+def _why(baseline: Baseline, change: ChangePoint, theme: Theme) -> Figure:
     text = f"{percent(change.change_percent)}, {KNOWN if change.why else UNKNOWN}"
     place = {"x": _time(baseline.at[change.at]), "yref": "paper", "y": 1, "xanchor": "right", "yanchor": "bottom"}
     return {"text": text, "showarrow": False, "font": {"size": 11, "color": theme.text}, **place}

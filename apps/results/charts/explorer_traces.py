@@ -8,7 +8,7 @@ import numpy as np
 
 from apps.results.charts.boxes import box_of, drawn_of
 from apps.results.charts.themes import DASHES, SYMBOLS, Figure, Theme
-from apps.results.explore.explorer import BLOCK, MOST_STRIP, ORDER, Explored, Group, ObservedRun, ideal_scaling
+from apps.results.explore.explorer import BLOCK, MOST_STRIP, ORDER, Explored, ObservedRun, RunGroup, ideal_scaling
 from apps.results.explore.level_numbers import doubling, numeric
 
 MOST_COLOURS = 6
@@ -24,7 +24,7 @@ def numbers_of(explored: Explored) -> list[float] | None:
 
 
 def coloured_traces(
-    explored: Explored, own: list[Group], colours: list[str], axes: dict[str, str], theme: Theme
+    explored: Explored, own: list[RunGroup], colours: list[str], axes: dict[str, str], theme: Theme
 ) -> list[Figure]:
     """Return the groups of one facet, colour by colour, in the shape of the view."""
     data: list[Figure] = []
@@ -40,7 +40,7 @@ def coloured_traces(
     return data
 
 
-def _at(explored: Explored, group: Group, aside: float) -> float:
+def _at(explored: Explored, group: RunGroup, aside: float) -> float:
     """Return the position of a group, offset from those of other colours by a share of a step, of a size, or of the
     axis."""
     numbers, place = numbers_of(explored), explored.xs.index(group.x)
@@ -51,14 +51,14 @@ def _at(explored: Explored, group: Group, aside: float) -> float:
     return numbers[place] + aside * (max(numbers) - min(numbers)) / 24
 
 
-def _strip(explored: Explored, groups: list[Group], aside: float, number: int, theme: Theme) -> list[Figure]:
+def _strip(explored: Explored, groups: list[RunGroup], aside: float, number: int, theme: Theme) -> list[Figure]:
     """Return each run with mean and interval next to it. Few blocks are connected by lines."""
     points = [_points(explored, groups, aside, number, theme)]
     joined = _joined(explored, groups, aside, number, theme)
     return [*joined, *points, *_means(explored, groups, aside, number, theme, "markers")]
 
 
-def _points(explored: Explored, groups: list[Group], aside: float, number: int, theme: Theme) -> Figure:
+def _points(explored: Explored, groups: list[RunGroup], aside: float, number: int, theme: Theme) -> Figure:
     placed = [(group, run) for group in groups for run in group.runs]
     if len(explored.runs) > MOST_STRIP:
         sample = np.random.default_rng(0).permutation(len(placed))[: MOST_STRIP * len(placed) // len(explored.runs)]
@@ -96,7 +96,7 @@ def _hover(explored: Explored) -> str:
     return f"%{{y:,.5g}} {unit}<br>%{{customdata[3]}}<br>{run}<extra></extra>"
 
 
-def _joined(explored: Explored, groups: list[Group], aside: float, number: int, theme: Theme) -> list[Figure]:
+def _joined(explored: Explored, groups: list[RunGroup], aside: float, number: int, theme: Theme) -> list[Figure]:
     """Return thin lines from level to level within a block, which show whether all blocks agree."""
     blocks = sorted({(run.host, run.block) for group in groups for run in group.runs})
     if explored.view.x in (ORDER, BLOCK) or len(groups) < 2 or len(blocks) > MOST_JOINED or explored.over:
@@ -127,7 +127,9 @@ def _joined(explored: Explored, groups: list[Group], aside: float, number: int, 
     ]
 
 
-def _means(explored: Explored, groups: list[Group], aside: float, number: int, theme: Theme, mode: str) -> list[Figure]:
+def _means(
+    explored: Explored, groups: list[RunGroup], aside: float, number: int, theme: Theme, mode: str
+) -> list[Figure]:
     """Return a diamond for each mean, with whiskers in a separate trace: Plotly draws caps even for intervals of
     zero length."""
     measured = [group for group in groups if group.mean is not None]
@@ -142,7 +144,9 @@ def _means(explored: Explored, groups: list[Group], aside: float, number: int, t
     return [_mean_trace(explored, part, beside, number, theme, mode) for part in (bounded, bare) if part]
 
 
-def _mean_trace(explored: Explored, groups: list[Group], aside: float, number: int, theme: Theme, mode: str) -> Figure:
+def _mean_trace(
+    explored: Explored, groups: list[RunGroup], aside: float, number: int, theme: Theme, mode: str
+) -> Figure:
     means, unit = [group.mean or 0.0 for group in groups], "%" if explored.relative else explored.unit
     label = f"mean and {explored.ci_of_mean}" if groups[0].low is not None else "mean"
     trace: Figure = {
@@ -168,15 +172,15 @@ def _mean_trace(explored: Explored, groups: list[Group], aside: float, number: i
     return trace
 
 
-def _name(group: Group) -> str:
+def _name(group: RunGroup) -> str:
     return ", ".join(name for name in (group.facet, group.colour, group.x) if name).replace("<", "&lt;")
 
 
-def _interval(group: Group) -> str:
+def _interval(group: RunGroup) -> str:
     return "" if group.low is None or group.high is None else f", 95 % {group.low:,.5g} to {group.high:,.5g}"
 
 
-def _lines(explored: Explored, groups: list[Group], _aside: float, number: int, theme: Theme) -> list[Figure]:
+def _lines(explored: Explored, groups: list[RunGroup], _aside: float, number: int, theme: Theme) -> list[Figure]:
     """Return connected means, a few runs to their left, and a dashed line of ideal scaling from the fewest CPUs if
     the axis counts them."""
     means = _means(explored, groups, 0.0, number, theme, "lines+markers")
@@ -199,7 +203,7 @@ def _lines(explored: Explored, groups: list[Group], _aside: float, number: int, 
     return [*means, ideal]
 
 
-def _boxes(explored: Explored, groups: list[Group], aside: float, number: int, theme: Theme) -> list[Figure]:
+def _boxes(explored: Explored, groups: list[RunGroup], aside: float, number: int, theme: Theme) -> list[Figure]:
     """Return Tukey's boxes, and single runs beyond their whiskers."""
     boxes = [box_of([run.value for run in group.runs]) for group in groups]
     width = 0.7 / max(1, len(explored.colours[:MOST_COLOURS]))
@@ -240,7 +244,7 @@ def _readable(z: list[list[float | None]]) -> str:
     )
 
 
-def heat_traces(explored: Explored, own: list[Group], axes: dict[str, str], theme: Theme) -> list[Figure]:
+def heat_traces(explored: Explored, own: list[RunGroup], axes: dict[str, str], theme: Theme) -> list[Figure]:
     """Return means, or their ratios to the baseline, for every pair of levels. A cell without runs is empty."""
     rows = explored.colours if explored.view.colour else [""]
     z: list[list[float | None]] = [[None] * len(explored.xs) for _ in rows]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from apps.results.charts.themes import DASHES, LOGARITHMIC, SYMBOLS, WIDTH_PX, Figure, Theme, foot, layout, shown
 from apps.results.runs import thin
-from apps.results.runs.latencies import Curve, Heat, Statement
+from apps.results.runs.latencies import Curve, Heat, StatementLatency
 from apps.results.runs.time_axis import Axis
 
 TICKS = (0, 50, 90, 99, 99.9, 99.99, 99.999)
@@ -118,7 +118,7 @@ def _counted(data: Sequence[Figure], theme: Theme) -> Figure:
     return {"colorscale": theme.heat, "cmin": 0, "cmax": max(most, 1), "colorbar": bar}
 
 
-def statement_chart(statements: Sequence[Statement], theme: Theme, width: int = WIDTH_PX) -> Figure:
+def statement_chart(statements: Sequence[StatementLatency], theme: Theme, width: int = WIDTH_PX) -> Figure:
     """Draw a bar for each statement in the order of its script. Names take at most LABEL_SHARE of the width."""
     letters = max(LEAST_LETTERS, int(LABEL_SHARE * width / LETTER_PX))
     is_narrow = letters < LONGEST_SQL
@@ -144,7 +144,7 @@ def statement_chart(statements: Sequence[Statement], theme: Theme, width: int = 
     return {"data": [trace], "layout": drawn | {"height": 110 + row_px * len(names), "showlegend": False}}
 
 
-def _label(statement: Statement, letters: int, between: str) -> str:
+def _label(statement: StatementLatency, letters: int, between: str) -> str:
     """Return name and SQL in one or two lines with at most `letters` characters each."""
     alone = between == "<br>"
     room = letters if alone else letters - len(statement.name) - len(between)

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from apps.results.charts.runs import MOST_LINES, run_chart
 from apps.results.charts.themes import DASHES, SYMBOLS, WIDTH_PX, Figure, Theme
-from apps.results.runs.side_by_side import Side
+from apps.results.runs.side_by_side import RunSamples
 from apps.results.runs.time_axis import Axis
 from apps.results.store.samples import Column
 from apps.results.store.series import Panel
 
 
-def overlay_chart(sides: Sequence[Side], axis: Axis, theme: Theme, width: int = WIDTH_PX) -> Figure:
+def overlay_chart(sides: Sequence[RunSamples], axis: Axis, theme: Theme, width: int = WIDTH_PX) -> Figure:
     """Draw a panel for each kind of figure with the lines of all runs. Stacked areas have a panel for each run."""
     panels: dict[str, Panel] = {}
     columns = list[Column]()
@@ -33,7 +33,7 @@ def overlay_chart(sides: Sequence[Side], axis: Axis, theme: Theme, width: int = 
     return figure
 
 
-def _selected(side: Side, sides: int) -> list[Column]:
+def _selected(side: RunSamples, sides: int) -> list[Column]:
     """Return as many columns of each panel as leave room for the other runs."""
     selected, counts = list[Column](), dict[str, int]()
     for column in side.columns:
@@ -43,7 +43,7 @@ def _selected(side: Side, sides: int) -> list[Column]:
     return selected
 
 
-def _of_side(panel: Panel, side: Side) -> Panel:
+def _of_side(panel: Panel, side: RunSamples) -> Panel:
     return replace(panel, key=f"{panel.key} {side.letter}", group=f"{panel.group} of {side.letter}")
 
 

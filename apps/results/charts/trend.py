@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from apps.results.answers.history.trend import Point, Trend
+from apps.results.answers.history.trend import Trend, TrendPoint
 from apps.results.charts.themes import SYMBOLS, Figure, Theme, layout
 
 MOST_LABELS = 4  # marks with labels; the page lists all of them
@@ -28,7 +28,7 @@ def trend_chart(trend: Trend, theme: Theme) -> Figure:
     return {"data": data, "layout": drawn}
 
 
-def _dates(points: list[Point]) -> Figure:
+def _dates(points: list[TrendPoint]) -> Figure:
     """Return the axis of days. Around a single campaign, the browser would show fractions of a second."""
     if len({point.at for point in points}) != 1:
         return {"type": "date"}
@@ -36,7 +36,7 @@ def _dates(points: list[Point]) -> Figure:
     return {"type": "date", "range": [f"{end:%Y-%m-%d %H:%M:%S}" for end in ends], "nticks": 3}
 
 
-def _line(points: list[Point], place: int, unit: str, theme: Theme) -> Figure:
+def _line(points: list[TrendPoint], place: int, unit: str, theme: Theme) -> Figure:
     colour = theme.series[place % len(theme.series)]
     return {
         "type": "scatter",

@@ -34,7 +34,7 @@ AFTER = ("state", "outcome", "started_at", "ended_at", "digest", "error")
 
 
 @dataclass(frozen=True)
-class Figure:
+class FigureColumn:
     """A column in a table of runs: a figure of a step, with its unit."""
 
     step: str
@@ -51,10 +51,10 @@ def campaigns() -> QuerySet[Campaign]:
     return Campaign.objects.select_related("host", "workload", "profile__profile", "created_by")
 
 
-def figures_of(campaign: Campaign) -> list[Figure]:
+def figures_of(campaign: Campaign) -> list[FigureColumn]:
     """Return every figure of any run, by step and name."""
     rows = Measurement.objects.filter(run__campaign=campaign).order_by("step", "name", "unit")
-    return [Figure(*row) for row in rows.values_list("step", "name", "unit").distinct()]
+    return [FigureColumn(*row) for row in rows.values_list("step", "name", "unit").distinct()]
 
 
 def runs_of(campaign: Campaign, *related: Any) -> Iterator[Run]:
@@ -63,16 +63,16 @@ def runs_of(campaign: Campaign, *related: Any) -> Iterator[Run]:
     return runs.iterator(chunk_size=CHUNK)
 
 
-def runs_table(campaign: Campaign, figures: list[Figure]) -> tuple[list[str], Iterator[list[Any]]]:
+def runs_table(campaign: Campaign, figures: list[FigureColumn]) -> tuple[list[str], Iterator[list[Any]]]:
     """Return a heading, and every run with its levels and these of its figures, including failed ones."""
     factors = [factor["name"] for factor in campaign.factors]
     head = [*BEFORE, *factors, *AFTER, *(figure.header for figure in figures)]
     return head, (table_row(run, factors, figures) for run in runs_of(campaign))
 
 
-def table_row(run: Run, factors: list[str], figures: list[Figure]) -> list[Any]:
+def table_row(run: Run, factors: list[str], figures: list[FigureColumn]) -> list[Any]:
     values = {
-        Figure(measurement.step, measurement.name, measurement.unit): measurement.value
+        FigureColumn(measurement.step, measurement.name, measurement.unit): measurement.value
         for measurement in run.measurements.all()
     }
     times = [moment.isoformat() if moment else "" for moment in (run.started_at, run.ended_at)]
@@ -232,7 +232,7 @@ def outputs_zip(campaign: Campaign) -> IO[bytes]:
     return file
 
 
-def _use(campaign: Campaign, figure: Figure) -> dict[str, str]:
+def _use(campaign: Campaign, figure: FigureColumn) -> dict[str, str]:
     declared = next(step for step in campaign.steps if step["name"] == figure.step)["metrics"].get(figure.name, {})
     named = {"step": figure.step, "name": figure.name, "unit": figure.unit}
     return {"as": "figure", **named, "better": declared.get("better", "")}

@@ -16,7 +16,7 @@ from apps.results.exchange.exports import (
     AFTER,
     BEFORE,
     SERIES_HEAD,
-    Figure,
+    FigureColumn,
     figures_of,
     runs_of,
     series_rows,
@@ -51,11 +51,11 @@ def _identity(campaign: Campaign) -> dict[str, str]:
     }
 
 
-def _metadata(figure: Figure) -> dict[str, str]:
+def _metadata(figure: FigureColumn) -> dict[str, str]:
     return {"step": figure.step, "name": figure.name, "unit": figure.unit}
 
 
-def _typed(run: Run, factors: list[str], figures: list[Figure]) -> list[Any]:
+def _typed(run: Run, factors: list[str], figures: list[FigureColumn]) -> list[Any]:
     """Return a row of the table of runs with typed times, and None for empty cells."""
     row = [None if cell == "" else cell for cell in table_row(run, factors, figures)]
     begin = len(BEFORE) + len(factors) + AFTER.index("started_at")

@@ -56,7 +56,7 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class Page:
+class ChartPage:
     """A page with charts, the default one first: its title, an example of its URL, and its parser. `of`: model of
     the object in the URL, found by the column `by`."""
 
@@ -69,7 +69,7 @@ class Page:
 
 
 @dataclass(frozen=True)
-class Place:
+class ChartAddress:
     """One chart of one page, as a URL selects it."""
 
     name: str
@@ -78,7 +78,7 @@ class Place:
     chart: str
 
     @property
-    def page(self) -> Page:
+    def page(self) -> ChartPage:
         return PAGES[self.name]
 
     @property
@@ -108,7 +108,7 @@ def _with(path: str, query: str) -> str:
     return f"{path}?{query}" if query else path
 
 
-def find(address: str, chart: str = "") -> Place:
+def find(address: str, chart: str = "") -> ChartAddress:
     """Return the chart that a URL selects; by default that of its page. No query: the object may not exist any more."""
     if not OWN.match(address) or CONTROL.search(unquote(address)) or len(address) > LONGEST:
         raise _refusal(address, "is not an address of this server")
@@ -123,10 +123,10 @@ def find(address: str, chart: str = "") -> Place:
     name = chart or next(iter(page.charts))
     if name not in page.charts:
         raise PlanError("chart", f"{name!r} is not a chart of that page", hint=f"accepted: {', '.join(page.charts)}")
-    return Place(match.view_name, next(iter(match.kwargs.values()), None), split.query, name)
+    return ChartAddress(match.view_name, next(iter(match.kwargs.values()), None), split.query, name)
 
 
-def check(address: str, chart: str = "") -> tuple[Place, str]:
+def check(address: str, chart: str = "") -> tuple[ChartAddress, str]:
     """Return the same with its choices in full, so that it keeps its meaning, and a title.
 
     PlanError if there is no such object, or if it does not have what the URL selects."""
@@ -135,7 +135,7 @@ def check(address: str, chart: str = "") -> tuple[Place, str]:
     return replace(place, query=urlencode(selection.choices, doseq=True)), selection.title
 
 
-def missing(places: Iterable[Place]) -> set[UUID | str]:
+def missing(places: Iterable[ChartAddress]) -> set[UUID | str]:
     """Return the keys of objects that do not exist any more; one query for each kind of object."""
     keys_by_model: dict[tuple[type[Model], str], set[UUID | str]] = {}
     for place in places:
@@ -266,15 +266,15 @@ def _accepted(name: str, known: Iterable[str]) -> str:
     return "accepted: " + (", ".join(f"{name}{each}" for each in known) or "none: the page has no such chart")
 
 
-PAGES: dict[str, Page] = {
-    "campaign_explore": Page(
+PAGES: dict[str, ChartPage] = {
+    "campaign_explore": ChartPage(
         "explorer",
         "/campaigns/ID/explore/?x=FACTOR",
         {"explorer": Chart("Explorer", "campaign_explore_figure", csv="campaign_explore_csv")},
         _of_explorer,
         Campaign,
     ),
-    "compare": Page(
+    "compare": ChartPage(
         "comparison",
         "/compare/?of=A&of=B",
         {
@@ -284,7 +284,7 @@ PAGES: dict[str, Page] = {
         },
         _of_comparison,
     ),
-    "campaign_detail": Page(
+    "campaign_detail": ChartPage(
         "campaign",
         "/campaigns/ID/",
         {
@@ -297,7 +297,7 @@ PAGES: dict[str, Page] = {
         _of_campaign,
         Campaign,
     ),
-    "run_detail": Page(
+    "run_detail": ChartPage(
         "run",
         "/runs/ID/",
         {
@@ -307,7 +307,7 @@ PAGES: dict[str, Page] = {
         _of_run,
         Run,
     ),
-    "host_detail": Page(
+    "host_detail": ChartPage(
         "host",
         "/hosts/NAME/",
         {"baseline": Chart("Repeat of the same level", "baseline_figure", chosen="baseline", low=True)},

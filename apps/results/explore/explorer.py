@@ -15,7 +15,7 @@ from apps.campaigns.design import steps
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers.hosts import retries_of
 from apps.results.answers.observations import MeasuredRun, joint_observations, observations
-from apps.results.explore.level_comparisons import Comparing
+from apps.results.explore.level_comparisons import ChartComparing
 from apps.results.models import Measurement
 from common.errors import PlanError
 from common.wording import ci_of_mean
@@ -83,7 +83,7 @@ class ObservedRun:
 
 
 @dataclass(frozen=True)
-class Group:
+class RunGroup:
     """The `n` runs at one position of a chart. Interval and mean are None if they cannot be computed. `within_blocks`:
     the interval includes the variation within blocks only."""
 
@@ -114,7 +114,7 @@ class Explored:
     facets: list[str]
     colours: list[str]
     xs: list[str]
-    groups: list[Group]
+    groups: list[RunGroup]
     over: list[str]
 
     @property
@@ -161,11 +161,11 @@ class Explored:
         return f"{subject}: {self.n} runs, means from {ends}."
 
 
-def _mean(group: Group) -> float:
+def _mean(group: RunGroup) -> float:
     return math.nan if group.mean is None else group.mean
 
 
-def _place(group: Group) -> str:
+def _place(group: RunGroup) -> str:
     return ", ".join(name for name in (group.facet, group.colour, group.x) if name)
 
 
@@ -256,7 +256,7 @@ def explore(campaign: Campaign, view: View) -> Explored:
         in_facets = [[one for one in groups if one.facet == facet] for facet in order[0]]
         groups = [group for own in in_facets for group in _with_means(own, shown, identical)]
     if shown.scale == "relative":
-        groups = _relative(groups, shown, kind, Comparing.of(campaign))
+        groups = _relative(groups, shown, kind, ChartComparing.of(campaign))
     over = [factor for factor in factors if factor not in (*shown.axes, *dict(shown.only)) and len(factors[factor]) > 1]
     facets, colours, xs = order
     figure_name = name if len(steps.measured(campaign.steps)) == 1 else view.figure
@@ -300,19 +300,19 @@ def _order(axis: str, factors: Mapping[str, list[str]], runs: Sequence[ObservedR
     return sorted(levels, key=lambda name: (int(name), "") if axis in (ORDER, BLOCK) else (0, name))
 
 
-def _grouped(runs: Sequence[ObservedRun], view: View, order: Sequence[Sequence[str]]) -> list[Group]:
+def _grouped(runs: Sequence[ObservedRun], view: View, order: Sequence[Sequence[str]]) -> list[RunGroup]:
     by_place: dict[tuple[str, ...], list[ObservedRun]] = {}
     for run in runs:
         place = tuple("" if axis in (ORDER, BLOCK) else run.on(axis) for axis in view.axes)
         by_place.setdefault(place, []).append(run)
     rank = [{name: number for number, name in enumerate(names)} for names in order]
     return [
-        Group(place[0], place[1], place[2], len(by_place[place]), by_place[place])
+        RunGroup(place[0], place[1], place[2], len(by_place[place]), by_place[place])
         for place in sorted(by_place, key=lambda place: [rank[axis].get(name, 0) for axis, name in enumerate(place)])
     ]
 
 
-def _with_means(groups: list[Group], view: View, identical: bool) -> list[Group]:
+def _with_means(groups: list[RunGroup], view: View, identical: bool) -> list[RunGroup]:
     """Add geometric means with 95 % intervals, as in the table of a campaign; arithmetic means if a value has no
     logarithm. `identical`: whether each run of several hosts counts, not only their means."""
     if view.x in (ORDER, BLOCK):
@@ -328,7 +328,7 @@ def _with_means(groups: list[Group], view: View, identical: bool) -> list[Group]
     return [_with(group, levels.get("\0".join(group.key)), within_blocks) for group in groups]
 
 
-def _measured(groups: Sequence[Group], level: Callable[[Group], str]) -> list[MeasuredRun]:
+def _measured(groups: Sequence[RunGroup], level: Callable[[RunGroup], str]) -> list[MeasuredRun]:
     """Return the runs of all groups, group by group."""
     return [
         MeasuredRun(level(group), run.value, run.block, run.position, run.host, run.retry)
@@ -337,7 +337,7 @@ def _measured(groups: Sequence[Group], level: Callable[[Group], str]) -> list[Me
     ]
 
 
-def _with(group: Group, level: stats.Level | None, within_blocks: bool) -> Group:
+def _with(group: RunGroup, level: stats.Level | None, within_blocks: bool) -> RunGroup:
     """The group with its mean; without an interval if none of its runs is in a block with all levels of its host."""
     if level is None:
         return replace(group, mean=math.exp(float(np.mean(np.log([run.value for run in group.runs])))))
@@ -345,19 +345,19 @@ def _with(group: Group, level: stats.Level | None, within_blocks: bool) -> Group
     return replace(group, mean=level.mean, low=low, high=high, within_blocks=within_blocks)
 
 
-def _relative(groups: list[Group], view: View, kind: Measurement, comparing: Comparing) -> list[Group]:
+def _relative(groups: list[RunGroup], view: View, kind: Measurement, comparing: ChartComparing) -> list[RunGroup]:
     """Convert everything to percent of the baseline with the same colour and facet: the level `base` of x, or the mean
     of all if x is not a factor.
 
     The interval of a level is that of its comparison, not that of its mean."""
-    relative: list[Group] = []
+    relative: list[RunGroup] = []
     for place in dict.fromkeys((group.facet, group.colour) for group in groups):
         own = [group for group in groups if (group.facet, group.colour) == place]
         relative += _against(own, view, kind, comparing)
     return relative
 
 
-def _against(own: list[Group], view: View, kind: Measurement, comparing: Comparing) -> list[Group]:
+def _against(own: list[RunGroup], view: View, kind: Measurement, comparing: ChartComparing) -> list[RunGroup]:
     base = next((group for group in own if group.x == view.base), None) if view.base else None
     if view.base and base is None:
         return []
@@ -369,7 +369,9 @@ def _against(own: list[Group], view: View, kind: Measurement, comparing: Compari
     return [_scaled(group, lambda value: 100 * (value / middle - 1), compared.get(group.x)) for group in own]
 
 
-def _comparisons(own: list[Group], view: View, kind: Measurement, comparing: Comparing) -> dict[str, stats.Comparison]:
+def _comparisons(
+    own: list[RunGroup], view: View, kind: Measurement, comparing: ChartComparing
+) -> dict[str, stats.Comparison]:
     runs = _measured(own, lambda group: group.x)
     if len(own) < 2 or not all(run.value > 0 for run in runs):
         return {}
@@ -378,7 +380,7 @@ def _comparisons(own: list[Group], view: View, kind: Measurement, comparing: Com
     return comparing.against(runs, labels, view.base, metric)
 
 
-def _scaled(group: Group, shown: Callable[[float], float], compared: stats.Comparison | None) -> Group:
+def _scaled(group: RunGroup, shown: Callable[[float], float], compared: stats.Comparison | None) -> RunGroup:
     interval = compared.interval if compared else None
     mean = None if group.mean is None else shown(group.mean)
     runs = [replace(run, value=shown(run.value)) for run in group.runs]

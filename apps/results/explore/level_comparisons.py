@@ -18,7 +18,7 @@ Path = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Comparing:
+class ChartComparing:
     """`unplanned`: why intervals must hold at any number of runs, or "". `starts`: as starts_of() has them.
     `identical_hosts`: whether each run of several hosts counts, not only their means."""
 
@@ -27,7 +27,7 @@ class Comparing:
     identical_hosts: bool
 
     @classmethod
-    def of(cls, campaign: Campaign) -> Comparing:
+    def of(cls, campaign: Campaign) -> ChartComparing:
         identical = campaign.placement == Campaign.Placement.SPREAD
         return cls(unplanned(campaign, newest(campaign)), starts_of(campaign), identical)
 

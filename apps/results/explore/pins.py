@@ -25,7 +25,7 @@ class Card:
     """A saved view with its target. `place` is None if that does not exist any more, and `why` has the reason."""
 
     pin: Pin
-    place: chart_addresses.Place | None
+    place: chart_addresses.ChartAddress | None
     why: str = ""
 
 

@@ -68,7 +68,7 @@ class RunChart:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownChart:
     """A chart on a page, of one step or of all."""
 
     chart: RunChart
@@ -87,7 +87,7 @@ def available(run: Run, measurements: Sequence[Measurement]) -> Available:
     return Available([(part[1], part[2]) for part in parts if len(part) == 3], measurements)
 
 
-def shown(run: Run, has: Available, part: dict[str, str]) -> list[Shown]:
+def shown(run: Run, has: Available, part: dict[str, str]) -> list[ShownChart]:
     """Return every chart that a run has, step by step if it belongs to a step. `part`: the time that is shown."""
     shown_charts = []
     for chart in RUN_CHARTS:
@@ -97,7 +97,7 @@ def shown(run: Run, has: Available, part: dict[str, str]) -> list[Shown]:
             chosen = urlencode({"step": step}) if chart.per_step else ""
             query = "&".join(filter(None, (chosen, urlencode(part) if chart.over_time else "")))
             shown_charts.append(
-                Shown(
+                ShownChart(
                     chart,
                     f"run-{chart.name}-{place}",
                     chart.title if alone else f"{chart.title}, {step}",

@@ -25,7 +25,7 @@ _ABOUT = ("name", "question", "host", "metric", "delta", "columns", "order")
 
 
 @dataclass(frozen=True)
-class Entry:
+class ManifestEntry:
     """One output, or one table, and what the manifest states about its run; "" and None if missing."""
 
     file: str = ""
@@ -45,7 +45,7 @@ class Entry:
 @dataclass(frozen=True)
 class Manifest:
     path: str
-    entries: tuple[Entry, ...]
+    entries: tuple[ManifestEntry, ...]
     about: Mapping[str, Any]
 
 
@@ -105,7 +105,7 @@ def _listed(path: str, entry: Mapping[Any, Any]) -> dict[str, Any]:
     return {**entry, "levels": {str(name): _text(value) for name, value in levels.items()}}
 
 
-def _entry(where: str, row: Mapping[str, Any]) -> Entry:
+def _entry(where: str, row: Mapping[str, Any]) -> ManifestEntry:
     fields: dict[str, Any] = {name: _text(row[name]) for name in _FIELDS if row.get(name) not in (None, "")}
     if "file" not in fields and not ("kind" in fields and fields.get("outcome", "ok") != "ok"):
         hint = "its path inside the zip; only an unsuccessful run may have none, with kind and outcome"
@@ -114,7 +114,9 @@ def _entry(where: str, row: Mapping[str, Any]) -> Entry:
         raise FormatError(where, f"{fields['outcome']!r} is not an outcome", hint=f"one of {', '.join(OUTCOMES)}")
     times = {name: fields.pop(name, "") for name in ("started", "time")}
     read: dict[str, Any] = {name: moment(text, f"{where}, {name}") if text else None for name, text in times.items()}
-    return Entry(**fields, started=read["started"], ended=read["time"], levels=row["levels"], block=_block(where, row))
+    return ManifestEntry(
+        **fields, started=read["started"], ended=read["time"], levels=row["levels"], block=_block(where, row)
+    )
 
 
 def _block(where: str, row: Mapping[str, Any]) -> int | None:

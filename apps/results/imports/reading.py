@@ -11,7 +11,7 @@ from typing import Any
 
 from apps.results.imports.columns import Use
 from apps.results.imports.files import File
-from apps.results.imports.manifest import Entry, block
+from apps.results.imports.manifest import ManifestEntry, block
 from common.errors import FormatError, WorkloadError
 from readers.guess import guess
 from readers.measure import MEASURE, Measurement, measure
@@ -39,14 +39,14 @@ class Reading:
 
     source: str
     kind: str
-    entry: Entry
+    entry: ManifestEntry
     outputs: Mapping[str, tuple[str, bytes]]
     figures: tuple[Measurement, ...] = ()
     error: Mapping[str, Any] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def read_output(entry: Entry, output: File, stderr: File | None) -> Reading:
+def read_output(entry: ManifestEntry, output: File, stderr: File | None) -> Reading:
     """Read an output. FormatError if no known tool wrote it. An aborted or incomplete one is a reading with an
     error."""
     kind, name = _tool_and_name(entry, output, stderr)
@@ -61,12 +61,12 @@ def read_output(entry: Entry, output: File, stderr: File | None) -> Reading:
     return _measured(Reading(output.path, kind, entry, outputs))
 
 
-def without_output(entry: Entry) -> Reading:
+def without_output(entry: ManifestEntry) -> Reading:
     """Return a failed run without outputs, from its manifest."""
     return _measured(Reading("manifest", entry.kind, entry, {}))
 
 
-def _tool_and_name(entry: Entry, output: File, stderr: File | None) -> tuple[str, str]:
+def _tool_and_name(entry: ManifestEntry, output: File, stderr: File | None) -> tuple[str, str]:
     """Return (tool, the agent's name of its output), from the manifest, the content, or the neighbouring files."""
     if entry.kind:
         names = (name for kind, name in OUTPUTS.values() if kind == entry.kind)
@@ -98,7 +98,9 @@ def _with(reading: Reading, **changes: Any) -> Reading:
     return Reading(**{**reading.__dict__, **changes})
 
 
-def read_rows(entry: Entry, file: File, table: Table, uses: Mapping[str, Use]) -> Iterator[Reading | FormatError]:
+def read_rows(
+    entry: ManifestEntry, file: File, table: Table, uses: Mapping[str, Use]
+) -> Iterator[Reading | FormatError]:
     """Yield a reading for each row and step, or the error of a row whose run is unknown."""
     known = {header: set(table.column(header)) for header, use in uses.items() if use["as"] == "factor"}
     steps: dict[str, dict[str, Use]] = {}
@@ -123,8 +125,8 @@ def _taken(steps: Mapping[str, dict[str, Use]], table: Table, row: Row) -> Mappi
 
 
 def _entry_of_row(
-    entry: Entry, table: Table, row: Row, uses: Mapping[str, Use], known: Mapping[str, set[str]], where: str
-) -> Entry:
+    entry: ManifestEntry, table: Table, row: Row, uses: Mapping[str, Use], known: Mapping[str, set[str]], where: str
+) -> ManifestEntry:
     cells = dict(zip(table.head, row.cells, strict=False))
     levels, fields = dict(entry.levels), dict[str, Any]()
     for header, use in uses.items():
@@ -137,7 +139,7 @@ def _entry_of_row(
             levels[use["name"]] = _level(cell, use.get("levels") or {})
         elif cell:
             fields |= _field(use["as"], plain(cell), f"{where}, {header}")
-    return Entry(**{**entry.__dict__, **fields, "levels": levels})
+    return ManifestEntry(**{**entry.__dict__, **fields, "levels": levels})
 
 
 def _level(cell: str, names: Mapping[str, str]) -> str:
@@ -158,14 +160,14 @@ def _field(use: str, cell: str, where: str) -> dict[str, Any]:
 
 
 def _row(
-    where: str, row_entry: Entry, step: str, columns: Mapping[str, Use], file: File, table: Table, row: Row
+    where: str, row_entry: ManifestEntry, step: str, columns: Mapping[str, Use], file: File, table: Table, row: Row
 ) -> Reading:
     """Return the reading of a row. The row is stored as a table, so that it can be read again like any output."""
     text = io.StringIO()
     writer = csv.writer(text, delimiter=table.delimiter)
     writer.writerows([table.head, row.cells])
     named = {header: {key: use.get(key, "") for key in ("name", "unit", "better")} for header, use in columns.items()}
-    entry = Entry(**{**row_entry.__dict__, "step": step})
+    entry = ManifestEntry(**{**row_entry.__dict__, "step": step})
     outputs = {ROW: (f"{file.path}, line {row.line}", text.getvalue().encode())}
     return _measured(Reading(where, FIGURES, entry, outputs, options={"columns": named}))
 

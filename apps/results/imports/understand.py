@@ -12,7 +12,7 @@ from apps.campaigns.design.plan import MAX_RUNS
 from apps.results.imports import columns, file_names, manifest, reading
 from apps.results.imports import mapping as import_mapping
 from apps.results.imports.files import File
-from apps.results.imports.manifest import Entry, Manifest
+from apps.results.imports.manifest import Manifest, ManifestEntry
 from apps.results.imports.reading import Reading
 from common.errors import FormatError, PlanError, ProvingError
 from readers.table import Table, read_table
@@ -108,7 +108,7 @@ def _note(severity: Literal["error", "warning"], error: ProvingError) -> Note:
 
 def _entries(
     files: Sequence[File], listing: Manifest | None, mapping: Mapping[str, Any]
-) -> tuple[bool, str, list[Entry | FormatError]]:
+) -> tuple[bool, str, list[ManifestEntry | FormatError]]:
     """Return the entries of the manifest, or every file with the levels in its name. A file that does not match is
     an error."""
     if listing:
@@ -118,8 +118,8 @@ def _entries(
     others = [file.path for file in outputs if file not in tables]
     text = str(mapping.get("pattern") or "") if "pattern" in mapping else file_names.guess_pattern(others)
     pattern = file_names.compile_pattern(text) if text else None
-    named: list[Entry | FormatError] = [_named(path, pattern) for path in others]
-    return bool(others), text, [*named, *(Entry(file.path) for file in tables)]
+    named: list[ManifestEntry | FormatError] = [_named(path, pattern) for path in others]
+    return bool(others), text, [*named, *(ManifestEntry(file.path) for file in tables)]
 
 
 def _beside(file: File, files: Sequence[File]) -> bool:
@@ -141,9 +141,9 @@ def _unlisted(files: Sequence[File], listing: Manifest) -> Iterator[FormatError]
             )
 
 
-def _named(path: str, pattern: file_names.Pattern | None) -> Entry | FormatError:
+def _named(path: str, pattern: file_names.Pattern | None) -> ManifestEntry | FormatError:
     if pattern is None:
-        return Entry(path, levels={NO_FACTOR: path.rpartition(".")[0] or path})
+        return ManifestEntry(path, levels={NO_FACTOR: path.rpartition(".")[0] or path})
     read = pattern.read(path)
     if read is None:
         hint = f"change the pattern {pattern.text}, or leave the file out"
@@ -155,7 +155,7 @@ def _named(path: str, pattern: file_names.Pattern | None) -> Entry | FormatError
     except FormatError as error:
         return error
     fields: dict[str, Any] = {name: read.get(name, "") for name in (file_names.STEP, *_HOST)}
-    return Entry(path, levels=levels, block=block, **fields)
+    return ManifestEntry(path, levels=levels, block=block, **fields)
 
 
 _HOST = (file_names.HOST, file_names.PROFILE)
@@ -171,7 +171,7 @@ class _Reader:
         self.table: Table | None = None
         self.uses: dict[str, dict[str, Any]] = {}
 
-    def read(self, entry: Entry | FormatError) -> list[Reading]:
+    def read(self, entry: ManifestEntry | FormatError) -> list[Reading]:
         if isinstance(entry, FormatError):
             self.notes.append(_note("warning", entry))
             return []
@@ -190,14 +190,14 @@ class _Reader:
             self.notes.append(_note("error" if entry.kind or len(self.files) == 1 else "warning", error))
             return []
 
-    def _output(self, entry: Entry, file: File) -> Reading:
+    def _output(self, entry: ManifestEntry, file: File) -> Reading:
         stderr = self.files.get(entry.stderr) or self.errors.get(file.stem)
         output = reading.read_output(entry, file, None if stderr is file else stderr)
         if output.error:
             self.notes.append(Note("warning", output.source, f"a failed run: {output.error['message']}"))
         return output
 
-    def _rows(self, entry: Entry, file: File) -> list[Reading]:
+    def _rows(self, entry: ManifestEntry, file: File) -> list[Reading]:
         table = read_table(file.content, file.path)
         if self.table is None:
             self.table, self.uses = table, columns.chosen(table, self.columns)

@@ -61,7 +61,7 @@ class ImportForm(forms.Form):
 
 
 @dataclass(frozen=True)
-class Column:
+class ImportColumn:
     """A column of a table, for its row on the page."""
 
     header: str
@@ -74,11 +74,13 @@ class Column:
         return ", ".join(f"{cell} = {level}" for cell, level in (self.use.get("levels") or {}).items())
 
 
-def columns_of(understood: Understood) -> list[Column]:
+def columns_of(understood: Understood) -> list[ImportColumn]:
     if understood.table is None:
         return []
     table = understood.table
-    return [Column(header, use, ", ".join(_first(table.column(header)))) for header, use in understood.uses.items()]
+    return [
+        ImportColumn(header, use, ", ".join(_first(table.column(header)))) for header, use in understood.uses.items()
+    ]
 
 
 def _first(cells: list[str]) -> list[str]:

@@ -41,7 +41,7 @@ class Environment:
 
 
 @dataclass(frozen=True)
-class Report:
+class CampaignReport:
     campaign: Campaign
     made_at: str
     table: CampaignTable
@@ -80,7 +80,7 @@ class Report:
         return f"{total} run{'' if total == 1 else 's'}: {counts}"
 
 
-def report_of(campaign: Campaign) -> Report:
+def report_of(campaign: Campaign) -> CampaignReport:
     """Return the content. A dozen queries for any number of runs, and the table of runs as CSV."""
     table = queries.campaign_table(campaign)
     summary = summary_table(campaign)
@@ -88,7 +88,7 @@ def report_of(campaign: Campaign) -> Report:
         campaign.runs.exclude(outcome__in=("", Run.Outcome.OK)).select_related("campaign", "host").order_by("position")
     )
     outcomes = Counter(campaign.runs.order_by().values_list("outcome", flat=True))
-    return Report(
+    return CampaignReport(
         campaign=campaign,
         made_at=f"{timezone.now():%Y-%m-%d %H:%M} UTC",
         table=table,

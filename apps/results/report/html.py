@@ -13,7 +13,7 @@ from apps.campaigns.models import Campaign
 from apps.results import charts
 from apps.results.explore import explorer
 from apps.results.pages.assets import plotly_script
-from apps.results.report.content import Report, mean, relative, report_of, verdict
+from apps.results.report.content import CampaignReport, mean, relative, report_of, verdict
 from common.errors import PlanError
 
 LEVELS_PX = 420
@@ -47,7 +47,7 @@ def report_html(campaign: Campaign) -> Iterator[str]:
     yield after
 
 
-def _figures(report: Report) -> dict[str, dict[str, Any]]:
+def _figures(report: CampaignReport) -> dict[str, dict[str, Any]]:
     """Return the charts by title; with two factors, also one over the other."""
     levels = charts.level_chart(report.table, charts.LIGHT)
     levels["layout"]["height"] = LEVELS_PX

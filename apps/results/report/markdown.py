@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from apps.campaigns.models import Campaign
-from apps.results.report.content import Report, mean, relative, report_of, verdict
+from apps.results.report.content import CampaignReport, mean, relative, report_of, verdict
 
 SPECIAL = str.maketrans({each: f"\\{each}" for each in "\\`*_{}[]<>#|~"})
 
@@ -16,7 +16,7 @@ def report_markdown(campaign: Campaign) -> Iterator[str]:
     yield from (f"{line}\n" for line in _lines(report))
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(report: CampaignReport) -> Iterator[str]:
     campaign, table = report.campaign, report.table
     yield f"# {_plain(report.title)}"
     yield f"\n{_plain(campaign.question)}\n"

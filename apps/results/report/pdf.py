@@ -12,7 +12,7 @@ from fpdf import FPDF
 from fpdf.fonts import FontFace
 
 from apps.campaigns.models import Campaign
-from apps.results.report.content import Report, mean, relative, report_of, verdict
+from apps.results.report.content import CampaignReport, mean, relative, report_of, verdict
 from common import verdicts
 
 # From Debian's fonts-dejavu-core; without it, only Western European characters are available.
@@ -100,7 +100,7 @@ def report_pdf(campaign: Campaign) -> IO[bytes]:
     return io.BytesIO(bytes(paper.output()))
 
 
-def _summary(paper: _Paper, report: Report) -> None:
+def _summary(paper: _Paper, report: CampaignReport) -> None:
     campaign = report.campaign
     paper.say(report.title, 17, "B")
     paper.say(campaign.question, 11, colour=GREY)
@@ -115,7 +115,7 @@ def _summary(paper: _Paper, report: Report) -> None:
     paper.say(f"{report.counted}. {by}", 8.5, colour=GREY)
 
 
-def _results(paper: _Paper, report: Report) -> None:
+def _results(paper: _Paper, report: CampaignReport) -> None:
     table = report.table
     paper.head(f"{table.metric} by {table.factor_names}")
     _levels_drawn(paper, report)
@@ -147,7 +147,7 @@ def _results(paper: _Paper, report: Report) -> None:
         )
 
 
-def _findings(paper: _Paper, report: Report) -> None:
+def _findings(paper: _Paper, report: CampaignReport) -> None:
     paper.head("Findings")
     paper.list([finding.sentence for finding in report.findings])
 
@@ -156,7 +156,7 @@ def _figure(value: float | None) -> str:
     return "" if value is None else f"{value:,.5g}"
 
 
-def _method(paper: _Paper, report: Report) -> None:
+def _method(paper: _Paper, report: CampaignReport) -> None:
     campaign = report.campaign
     factors = [
         f"{factor['name']}: {', '.join(level['label'] for level in factor['levels'])}." for factor in campaign.factors
@@ -170,7 +170,7 @@ def _method(paper: _Paper, report: Report) -> None:
         paper.list(report.threats)
 
 
-def _environment(paper: _Paper, report: Report) -> None:
+def _environment(paper: _Paper, report: CampaignReport) -> None:
     paper.head("Environment")
     for environment in report.environments:
         changed = (
@@ -181,7 +181,7 @@ def _environment(paper: _Paper, report: Report) -> None:
         paper.grid(["host", environment.host], [*environment.facts, *changed], (30, 90))
 
 
-def _failed(paper: _Paper, report: Report) -> None:
+def _failed(paper: _Paper, report: CampaignReport) -> None:
     if report.failed:
         paper.head("Runs that were not successful")
         rows = [
@@ -208,7 +208,7 @@ def _ticks(values: Sequence[float]) -> list[float]:
     return [step * place for place in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
-def _levels_drawn(paper: _Paper, report: Report) -> None:
+def _levels_drawn(paper: _Paper, report: CampaignReport) -> None:
     """Draw a point for each run, and a diamond for the mean with its interval. The axis does not start at 0."""
     levels = [level for level in report.table.levels if level.ok][:MOST_LEVELS]
     values = [point.value for level in levels for point in level.points]
@@ -270,7 +270,7 @@ def _frame(paper: _Paper, left: float, top: float, right: float, bottom: float) 
     paper.rect(left, top, right - left, bottom - top)
 
 
-def _differences_drawn(paper: _Paper, report: Report) -> None:
+def _differences_drawn(paper: _Paper, report: CampaignReport) -> None:
     """Draw each interval as a line with its estimate, over the margin in grey and a line at 0."""
     table = report.table
     levels = sorted(table.bounded, key=lambda level: -abs(level.relative_percent or 0))[:MOST_LEVELS]

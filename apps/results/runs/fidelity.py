@@ -53,7 +53,7 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedStatement:
     """A statement in production and in the run. `share`: of production's time. `twin` is None if it did not run."""
 
     script: str
@@ -84,7 +84,7 @@ class Compared:
 @dataclass(frozen=True)
 class Fidelity:
     twin: Twin
-    statements: list[Compared]
+    statements: list[ComparedStatement]
 
     @property
     def covered(self) -> float:
@@ -178,7 +178,7 @@ def compare(twin: Twin, statements: list[Mapping[str, Any]], seconds: float) -> 
         sum(counts["calls"] for counts in sums.values()) for sums in (production, in_run)
     )
     compared = [
-        Compared(
+        ComparedStatement(
             statement["script"],
             statement["text"],
             statement["share"],

@@ -49,7 +49,7 @@ class Heat:
 
 
 @dataclass(frozen=True)
-class Statement:
+class StatementLatency:
     name: str
     sql: str
     ms: float
@@ -143,11 +143,11 @@ def natural_key(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
-def statements_of(run: Run) -> list[Statement]:
+def statements_of(run: Run) -> list[StatementLatency]:
     """Return the mean latency of each statement of each script, as reported by pgbench -r, in the order of the
     scripts."""
     rows = run.measurements.filter(name__contains="statement:", unit="ms").exclude(definition__startswith="\\")
     return [
-        Statement(f"{row.step} {row.name.removesuffix(' latency')}", row.definition, row.value)
+        StatementLatency(f"{row.step} {row.name.removesuffix(' latency')}", row.definition, row.value)
         for row in sorted(rows, key=lambda row: (row.step, natural_key(row.name)))
     ]

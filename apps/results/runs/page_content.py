@@ -36,7 +36,7 @@ Rows = Iterable[list[Any]]
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownArtefact:
     """An artefact with the part of its end that a page shows."""
 
     artefact: Artefact
@@ -86,7 +86,7 @@ def design_of(campaign: Campaign) -> dict[str, Any]:
     return {"preview": preview, "checks": rows, "failed_checks": [row for row in rows if not row.ok]}
 
 
-def proof_of(run: Run) -> proof.Report:
+def proof_of(run: Run) -> proof.ProofReport:
     """Return whether the settings of the run were in effect and were restored, on each host of the run."""
     events_by_kind: dict[str, list[dict[str, Any]]] = {"proof": [], "write": []}
     settings, failed = dict[str, Any](), dict[str, dict[str, Any]]()
@@ -130,7 +130,7 @@ def command_line(command: dict[str, Any]) -> str:
     return " ".join([*settings, shlex.join(map(str, command["argv"]))])
 
 
-def artefacts_of(run: Run) -> list[Shown]:
+def artefacts_of(run: Run) -> list[ShownArtefact]:
     """Return the first files of a run, each with the part that a page shows: a run may have 256 MiB of them."""
     start = Greatest(Length("content") - TAIL_BYTES + 1, 1)
     files = run.artefacts.defer("content").annotate(
@@ -141,9 +141,9 @@ def artefacts_of(run: Run) -> list[Shown]:
     return [_shown(file) for file in files.order_by("path")[:MOST_FILES]]
 
 
-def _shown(file: Any) -> Shown:
+def _shown(file: Any) -> ShownArtefact:
     text = "" if b"\0" in bytes(file.head or b"") else bytes(file.tail or b"").decode("utf-8", "replace")
-    return Shown(file, text, file.size > TAIL_BYTES)
+    return ShownArtefact(file, text, file.size > TAIL_BYTES)
 
 
 def data_of(run: Run) -> dict[str, Any] | None:

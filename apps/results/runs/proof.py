@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from apps.results.runs.evidence import Part, parts
+from apps.results.runs.evidence import EvidenceTable, parts
 
 MEASURED = ("before", "during", "after")
 HELD, DRIFTED, NEVER, UNPROVEN, NOTHING = "held", "drifted", "not_in_effect", "unproven", "nothing"
@@ -24,7 +24,7 @@ PUT_BACK, LEFT, NOT_BACK, OPEN = "put_back", "left_alone", "not_put_back", "open
 
 
 @dataclass(frozen=True)
-class Check:
+class ProofCheck:
     """One proof: the expected and the actual value, and its source."""
 
     phase: str
@@ -39,16 +39,16 @@ class Check:
         return str(self.evidence.get("source", ""))
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[EvidenceTable]:
         return parts(self.evidence)
 
 
 @dataclass(frozen=True)
-class Subject:
+class ProofSubject:
     """The object of proofs, such as a process or a parameter, in each phase."""
 
     name: str
-    checks: list[Check]
+    checks: list[ProofCheck]
 
     @property
     def expected(self) -> Any:
@@ -59,12 +59,12 @@ class Subject:
         return list(dict.fromkeys(check.source for check in self.checks if check.source))
 
     @property
-    def cells(self) -> list[list[Check]]:
+    def cells(self) -> list[list[ProofCheck]]:
         """The proofs by phase, each actual value once: its last proof has the most evidence."""
         return [list({str(check.actual): check for check in self.of(phase)}.values()) for phase in MEASURED]
 
     @property
-    def shown(self) -> list[Check]:
+    def shown(self) -> list[ProofCheck]:
         return [check for checks in self.cells for check in checks]
 
     @property
@@ -72,12 +72,12 @@ class Subject:
         """Whether there is more evidence than its source."""
         return any(check.parts for check in self.checks)
 
-    def of(self, phase: str) -> list[Check]:
+    def of(self, phase: str) -> list[ProofCheck]:
         return [check for check in self.checks if check.phase == phase]
 
 
 @dataclass(frozen=True)
-class Change:
+class ChangedValue:
     """One value that the run changed on the host: original, expected and actual value, and the value after the
     restore."""
 
@@ -98,7 +98,7 @@ class Proven:
     expected: Any
     status: str
     sentence: str
-    subjects: list[Subject]
+    subjects: list[ProofSubject]
 
     @property
     def is_data(self) -> bool:
@@ -110,13 +110,13 @@ class Proven:
 
 
 @dataclass(frozen=True)
-class Report:
+class ProofReport:
     """The result for the run: that of its worst setting."""
 
     status: str
     sentence: str
     settings: list[Proven]
-    changes: list[Change] = field(default_factory=list)
+    changes: list[ChangedValue] = field(default_factory=list)
 
     @property
     def label(self) -> str:
@@ -129,7 +129,7 @@ def report(
     writes: Iterable[Mapping[str, Any]],
     ended: bool,
     failed: Mapping[str, Mapping[str, Any]] | None = None,
-) -> Report:
+) -> ProofReport:
     """Return the report. `settings_of_spec`: the settings of the run. `proofs`, `writes`: data of its events, in
     order. `failed`: the error that ended the run, by the setting that was not in effect."""
     every = list(proofs)
@@ -151,7 +151,7 @@ def report(
     else:
         status = HELD if data else NOTHING
         sentence = " ".join(["This run changes no setting: it uses the unchanged host.", *map(_consistent, data)])
-    return Report(status, sentence, [*settings, *data], changes)
+    return ProofReport(status, sentence, [*settings, *data], changes)
 
 
 def _consistent(data: Proven) -> str:
@@ -181,16 +181,18 @@ def _sentence(status: str, settings: list[Proven], ended: bool) -> str:
     return f"{names} {'was' if len(bad) == 1 else 'were'} never in effect. {bad[0].sentence}".rstrip()
 
 
-def _proven(name: str, expected: Any, proofs: list[Mapping[str, Any]], changes: list[Change], ended: bool) -> Proven:
-    by_subject: dict[str, list[Check]] = {}
+def _proven(
+    name: str, expected: Any, proofs: list[Mapping[str, Any]], changes: list[ChangedValue], ended: bool
+) -> Proven:
+    by_subject: dict[str, list[ProofCheck]] = {}
     for proof in proofs:
         if proof["phase"] in MEASURED:
             fields = {key: proof[key] for key in ("phase", "subject", "ok")}
-            check = Check(
+            check = ProofCheck(
                 **fields, expected=proof["wanted"], actual=proof["found"], evidence=proof.get("evidence") or {}
             )
             by_subject.setdefault(check.subject, []).append(check)
-    subjects = [Subject(subject, checks) for subject, checks in by_subject.items()]
+    subjects = [ProofSubject(subject, checks) for subject, checks in by_subject.items()]
     if name == DATA:
         status, sentence = _status_of_data(subjects)
     else:
@@ -198,7 +200,7 @@ def _proven(name: str, expected: Any, proofs: list[Mapping[str, Any]], changes: 
     return Proven(name, expected, status, sentence, subjects)
 
 
-def _status(subjects: list[Subject], changes: list[Change], ended: bool) -> tuple[str, str]:
+def _status(subjects: list[ProofSubject], changes: list[ChangedValue], ended: bool) -> tuple[str, str]:
     checks = [check for subject in subjects for check in subject.checks]
     failed = [check for check in checks if not check.ok]
     refused = [change for change in changes if change.actual != change.expected]
@@ -213,7 +215,7 @@ def _status(subjects: list[Subject], changes: list[Change], ended: bool) -> tupl
     return HELD, ""
 
 
-def _status_of_data(subjects: list[Subject]) -> tuple[str, str]:
+def _status_of_data(subjects: list[ProofSubject]) -> tuple[str, str]:
     """Return the status of a data set's conditions, which are checked once, after the load."""
     broken = [check for subject in subjects for check in subject.checks if not check.ok]
     if not broken:
@@ -221,7 +223,7 @@ def _status_of_data(subjects: list[Subject]) -> tuple[str, str]:
     return INCONSISTENT, f"The data were inconsistent after the load: {broken[0].subject}: {broken[0].actual}."
 
 
-def _failure_sentence(bad: Check, before: list[Check]) -> str:
+def _failure_sentence(bad: ProofCheck, before: list[ProofCheck]) -> str:
     """Return what changed since before the measurement; the expected value if the subject was not verified before."""
     was = next((check.actual for check in before if check.subject == bad.subject and check is not bad), None)
     if was is not None:
@@ -229,7 +231,7 @@ def _failure_sentence(bad: Check, before: list[Check]) -> str:
     return f"{bad.subject} should have been {bad.expected} but was {bad.actual} {bad.phase} the measurement."
 
 
-def _changes(writes: list[Mapping[str, Any]], restored: list[Mapping[str, Any]], ended: bool) -> list[Change]:
+def _changes(writes: list[Mapping[str, Any]], restored: list[Mapping[str, Any]], ended: bool) -> list[ChangedValue]:
     """Return the journal: each write with the proof of its restore. Values that the kernel changed along only have
     the latter."""
     back = {proof["subject"]: proof for proof in restored}
@@ -242,10 +244,10 @@ def _changes(writes: list[Mapping[str, Any]], restored: list[Mapping[str, Any]],
     return [_change(write, back.get(write["key"]), ended) for write in (*writes, *along)]
 
 
-def _change(write: Mapping[str, Any], back: Mapping[str, Any] | None, ended: bool) -> Change:
+def _change(write: Mapping[str, Any], back: Mapping[str, Any] | None, ended: bool) -> ChangedValue:
     taken = bool(back and (back.get("evidence") or {}).get("conflict"))
     state = LEFT if taken else PUT_BACK if back and back["ok"] else NOT_BACK if back or ended else OPEN
-    return Change(
+    return ChangedValue(
         setting=write["setting"],
         key=write["key"],
         original=write["original"],

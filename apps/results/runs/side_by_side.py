@@ -22,7 +22,7 @@ CPU, WAITS = "cpu.all cpus", "postgresql.wait events"
 
 
 @dataclass(frozen=True)
-class Side:
+class RunSamples:
     """A run with its letter: the samples of its measured step, t in seconds from 0 to `end`."""
 
     letter: str
@@ -31,7 +31,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Change:
+class FigureValue:
     """A figure of one run: its value, and its difference from the first run's; None if either has no value."""
 
     value: float | None
@@ -40,14 +40,14 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Row:
+class FigureRow:
     """One figure of all runs, that of the first run first."""
 
     step: str
     name: str
     unit: str
     better: str
-    changes: list[Change]
+    changes: list[FigureValue]
 
 
 def runs_of(keys: Sequence[UUID]) -> list[Run]:
@@ -56,24 +56,24 @@ def runs_of(keys: Sequence[UUID]) -> list[Run]:
     return [runs[key] for key in keys]
 
 
-def sides_of(runs: Sequence[Run], begin: float | None = None, end: float | None = None) -> list[Side]:
+def sides_of(runs: Sequence[Run], begin: float | None = None, end: float | None = None) -> list[RunSamples]:
     """Return the samples of load generator, wait events and CPUs of each run."""
     return [_side(letter, run, begin, end) for letter, run in zip(LETTERS, runs, strict=False)]
 
 
-def _side(letter: str, run: Run, begin: float | None, end: float | None) -> Side:
+def _side(letter: str, run: Run, begin: float | None, end: float | None) -> RunSamples:
     known = time_axis.steps_of(run)
     axis = time_axis.axis_of(known, measured_step(run), begin, end)
     panels = [panel for panel in series.panels_of(run) if _is_compared(panel)]
     length = max((step.end or 0.0 for step in axis.steps), default=0.0)
-    return Side(letter, samples.run_columns(run, panels, axis), length)
+    return RunSamples(letter, samples.run_columns(run, panels, axis), length)
 
 
 def _is_compared(panel: Panel) -> bool:
     return panel.key in (CPU, WAITS) or (panel.source in SAMPLES and panel.shown)
 
 
-def rows_of(runs: Sequence[Run]) -> list[Row]:
+def rows_of(runs: Sequence[Run]) -> list[FigureRow]:
     """Return every figure that any of the runs has, key figures first; one query."""
     by_figure: dict[tuple[str, str], dict[UUID, Measurement]] = {}
     for row in Measurement.objects.filter(run__in=runs):
@@ -86,14 +86,14 @@ def _place(key: tuple[str, str]) -> tuple[str, int, list[tuple[int, str]]]:
     return step, list(TITLES).index(name) if name in TITLES else len(TITLES), natural_key(name)
 
 
-def _row(rows: dict[UUID, Measurement], runs: Sequence[Run]) -> Row:
+def _row(rows: dict[UUID, Measurement], runs: Sequence[Run]) -> FigureRow:
     any_row = next(iter(rows.values()))
     values = [rows[run.pk].value if run.pk in rows else None for run in runs]
-    changes = [Change(values[0]), *(_change(values[0], value) for value in values[1:])]
-    return Row(any_row.step, any_row.name, any_row.unit, any_row.better, changes)
+    changes = [FigureValue(values[0]), *(_change(values[0], value) for value in values[1:])]
+    return FigureRow(any_row.step, any_row.name, any_row.unit, any_row.better, changes)
 
 
-def _change(first: float | None, value: float | None) -> Change:
+def _change(first: float | None, value: float | None) -> FigureValue:
     if first is None or value is None:
-        return Change(value)
-    return Change(value, value - first, 100 * (value / first - 1) if first > 0 else None)
+        return FigureValue(value)
+    return FigureValue(value, value - first, 100 * (value / first - 1) if first > 0 else None)

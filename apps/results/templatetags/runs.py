@@ -11,7 +11,7 @@ from django.utils.html import format_html
 from apps.accounts.templatetags.pages import DASH, figure
 from apps.campaigns.design.factors import readable_name
 from apps.campaigns.models import RunEvent
-from apps.results.answers.summary import Cell
+from apps.results.answers.summary import SummaryCell
 from apps.results.runs.page_content import text_of
 
 register = template.Library()
@@ -31,7 +31,7 @@ def levels_text(cell: Mapping[str, str], factors: Sequence[Mapping[str, Any]]) -
 
 
 @register.filter
-def mean_text(cell: Cell) -> str:
+def mean_text(cell: SummaryCell) -> str:
     """Return a cell of a table of means. Not a template, because a campaign with many levels has hundreds of them."""
     if not cell.n:
         return DASH

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from apps.results.charts.themes import Figure, Theme, layout
-from apps.searches.importance import Setting
+from apps.searches.importance import SettingImportance
 from apps.searches.models import Trial
 from apps.searches.queries import TrialRow
 from apps.searches.space import Dimension, Space, Value
@@ -131,7 +131,7 @@ def parallel_chart(rows: Sequence[TrialRow], space: Space, theme: Theme) -> Figu
     return {"data": data, "layout": {**drawn, "height": 380, "showlegend": False, "annotations": ends}}
 
 
-def importance_chart(settings: Sequence[Setting], theme: Theme) -> Figure:
+def importance_chart(settings: Sequence[SettingImportance], theme: Theme) -> Figure:
     """A bar for each setting with its interval, most important on top."""
     rows = list(reversed(settings))
     bars = {

@@ -8,7 +8,7 @@ from django.template.defaultfilters import date, pluralize
 
 from apps.accounts.templatetags.pages import brief, percent
 from apps.searches import results, rounds
-from apps.searches.constraints import Check
+from apps.searches.constraints import MeasuredConstraint
 from apps.searches.models import Search
 from apps.searches.space import Dimension, Space
 from apps.web.pairs import BREAK, Pair, Part, code, joined, muted, pair
@@ -43,7 +43,7 @@ def _setting(search: Search, dimension: Dimension) -> tuple[Part | str, ...]:
     return code(name), f" {dimension.shown} ", fixed, when
 
 
-def _limit(check: Check) -> tuple[Part, ...]:
+def _limit(check: MeasuredConstraint) -> tuple[Part, ...]:
     default = f"{check.text}{'' if check.is_met else ', which breaks it'}" if check.text else "not measured yet"
     return code(check.constraint.line), muted(f"default: {default}")
 

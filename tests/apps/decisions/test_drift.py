@@ -35,7 +35,7 @@ def decide(by: User, host: Host, settings: dict[str, Any] = WANTED) -> Decision:
     return services.accept_decision(services.write_decision(by=by, campaign=campaign, **fields), by=by)
 
 
-def states(rows: list[comparison.Row]) -> dict[str, str]:
+def states(rows: list[comparison.ComparedValue]) -> dict[str, str]:
     return {row.key: row.state for row in rows}
 
 

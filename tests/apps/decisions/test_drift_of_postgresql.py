@@ -58,7 +58,7 @@ def about(decision: Decision, cluster: Theirs) -> Decision:
     return decision
 
 
-def parameters(drift: report.HostDrift) -> list[comparison.Row]:
+def parameters(drift: report.HostDrift) -> list[comparison.ComparedValue]:
     """Of its rows those of clusters: the levels of its campaign pin cpus as well."""
     return [row for row in drift.rows if row.cluster]
 

@@ -7,32 +7,32 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
-from apps.results.phases import PHASES, Event, Phase, phases_of, shift_of
+from apps.results.phases import PHASES, AgentEvent, Phase, phases_of, shift_of
 
 STARTED, ENDED = 1000.0, 1020.0
 
 
-def state(name: str, at: float) -> Event:
-    return Event("state", at, {"state": name, "step": ""})
+def state(name: str, at: float) -> AgentEvent:
+    return AgentEvent("state", at, {"state": name, "step": ""})
 
 
-def load(step: str, began: float, ended: float) -> list[Event]:
+def load(step: str, began: float, ended: float) -> list[AgentEvent]:
     return [
-        Event("state", began - 1, {"state": "RUNNING", "step": step}),
-        Event("measuring", began, {"step": step, "began": began}),
-        Event("measured", ended, {"step": step, "began": began, "ended": ended}),
+        AgentEvent("state", began - 1, {"state": "RUNNING", "step": step}),
+        AgentEvent("measuring", began, {"step": step, "began": began}),
+        AgentEvent("measured", ended, {"step": step, "began": began, "ended": ended}),
     ]
 
 
-SERVER = Event("command", 1003, {"purpose": "postgres", "argv": []})
+SERVER = AgentEvent("command", 1003, {"purpose": "postgres", "argv": []})
 BEFORE = [state("APPLYING", 1001), SERVER, state("VERIFIED", 1004)]
 AFTER = [state("ROLLING_BACK", 1015), state("CLEAN", 1018)]
 
 
-DATA = Event("state", 1004.5, {"state": "RUNNING", "step": "dataset"})
+DATA = AgentEvent("state", 1004.5, {"state": "RUNNING", "step": "dataset"})
 
 
-def found(events: list[Event], turn: float | None = 990) -> list[Phase]:
+def found(events: list[AgentEvent], turn: float | None = 990) -> list[Phase]:
     """The phases, which have no gap between them."""
     phases = phases_of(events, turn, STARTED, ENDED)
     assert all(one.ended == other.began for one, other in pairwise(phases))
@@ -83,14 +83,14 @@ def test_a_restart_and_a_wait_are_phases_of_their_own() -> None:
 
 
 def test_a_second_start_of_the_server_is_no_phase() -> None:
-    again = Event("command", 1007, {"purpose": "postgres", "argv": []})
+    again = AgentEvent("command", 1007, {"purpose": "postgres", "argv": []})
 
     assert [phase.name for phase in found([*BEFORE, again, *load("main", 1009, 1014), *AFTER])] == list(PHASES)
 
 
 def test_times_of_a_host_whose_clock_differs_are_between_start_and_end_of_the_run() -> None:
     for difference in (-86_400.0, 86_400.0):
-        moved = [Event(event.kind, event.at + difference, event.data) for event in [*BEFORE, *AFTER]]
+        moved = [AgentEvent(event.kind, event.at + difference, event.data) for event in [*BEFORE, *AFTER]]
         phases = found(moved)
 
         assert phases[0].ended == STARTED and phases[-1].ended == ENDED

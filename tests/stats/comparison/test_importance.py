@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stats.comparison.importance import Importance, Share, importance, least_trials
+from stats.comparison.importance import Importance, VarianceShare, importance, least_trials
 
 
 def of(count: int, noise: float, *, seed: int = 1) -> Importance:
@@ -112,7 +112,7 @@ def test_a_setting_that_does_not_vary_has_no_share(value: float | None, is_choic
     result = importance(rows, [False, is_choice], y.tolist(), [{n: 1} for n in range(20)], seed=1)
 
     assert result.is_resolved
-    assert result.settings[1] == Share(0, 0, 0)
+    assert result.settings[1] == VarianceShare(0, 0, 0)
 
 
 def test_results_that_do_not_vary_have_no_importance() -> None:

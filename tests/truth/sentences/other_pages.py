@@ -14,9 +14,9 @@ from apps.campaigns.models import Campaign
 from apps.decisions.models import Review
 from apps.decisions.validity.newer_results import against_evidence
 from apps.results.answers.changes import phrases
-from apps.results.answers.changes.figures import COLLECTED, Figure
+from apps.results.answers.changes.figures import COLLECTED, WatchedFigure
 from apps.results.answers.table import CampaignTable
-from apps.searches.constraints import Confirmed, Constraint
+from apps.searches.constraints import ConfirmedConstraint, Constraint
 from apps.searches.queries import Confirmation
 from stats.comparison.limits import BROKEN, AgainstLimit, against_limit
 from stats.model import decide
@@ -122,7 +122,7 @@ def _wrong_changes(rng: np.random.Generator) -> Iterator[str]:
             yield f"{figure.title} changes by {one.change:g}, from {one.before:g} to {one.after:g}"
 
 
-def _observed(rng: np.random.Generator, figure: Figure, blocks: int, shared: bool) -> list[stats.Observation]:
+def _observed(rng: np.random.Generator, figure: WatchedFigure, blocks: int, shared: bool) -> list[stats.Observation]:
     level = 20.0 if figure.kind == "share" else float(rng.choice([0.003, 5, 4000, 3e7]))
     effect, sd = float(rng.choice([0, 0, 0.05, -0.6, 2])), float(rng.choice([0, 0.001, 0.02, 0.3]))
     zero = float(rng.choice([0, 0, 0.2]))
@@ -144,7 +144,7 @@ def wrong_of_table(number: int, campaign: Campaign, table: CampaignTable) -> Ite
 def _wrong_confirmation(rng: np.random.Generator, campaign: Campaign, table: CampaignTable) -> Iterator[str]:
     constraint = Constraint(table.metric, "measure", table.metric, table.unit, True, LIMIT)
     limits = {
-        level.label: [Confirmed(constraint, _against_limit(rng, [point.value for point in level.points]))]
+        level.label: [ConfirmedConstraint(constraint, _against_limit(rng, [point.value for point in level.points]))]
         for level in table.levels
     }
     confirmation = Confirmation(campaign, [table], [], limits)

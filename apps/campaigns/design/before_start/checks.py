@@ -14,8 +14,17 @@ from django.utils import timezone
 from agents.datasets import DATASETS
 from agents.workloads import WORKLOADS
 from apps.campaigns.design import roles
-from apps.campaigns.design.before_start.feasibility import DOUBTFUL, FAILED, OK, SIZES, Check, Spec, free_bytes, size
-from apps.campaigns.design.before_start.placement import Preview
+from apps.campaigns.design.before_start.feasibility import (
+    DOUBTFUL,
+    FAILED,
+    OK,
+    SIZES,
+    Spec,
+    StartCheck,
+    free_bytes,
+    size,
+)
+from apps.campaigns.design.before_start.placement import StartPreview
 from apps.campaigns.models import Campaign, DataCopy
 from apps.hosts.models import Host
 from apps.tuning import gucs
@@ -25,34 +34,34 @@ from common.wording import host_state
 STALE = timedelta(days=7)
 # A run that writes has a copy of its data set, and WAL.
 ROOM = 2.5
-Rule = Callable[[Host, Spec, Sequence[Spec]], Iterator[Check]]
+Rule = Callable[[Host, Spec, Sequence[Spec]], Iterator[StartCheck]]
 
 
-def rows(campaign: Campaign, preview: Preview) -> list[Check]:
+def rows(campaign: Campaign, preview: StartPreview) -> list[StartCheck]:
     """Return the checks of everything that the runs need, on each host."""
     of_hosts = [row for host in _hosts(campaign, preview) for row in of_host(host)]
     return of_hosts + _by_specs(campaign, preview, RULES) + _changes_by_hand(campaign, preview)
 
 
-def too_large(campaign: Campaign, preview: Preview) -> list[Check]:
+def too_large(campaign: Campaign, preview: StartPreview) -> list[StartCheck]:
     """Return the checks of sizes that do not fit, or may not fit, on the hosts. The campaign need not be saved."""
     return [row for row in _by_specs(campaign, preview, (_space, *SIZES)) if row.status != OK]
 
 
-def _by_specs(campaign: Campaign, preview: Preview, rules: Sequence[Rule]) -> list[Check]:
-    checks: list[Check] = []
+def _by_specs(campaign: Campaign, preview: StartPreview, rules: Sequence[Rule]) -> list[StartCheck]:
+    checks: list[StartCheck] = []
     for host in _hosts(campaign, preview):
         facts, specs = host.facts, specs_on(campaign, preview, host)
         checks += [row for rule in rules for row in rule(host, facts, specs)]
     return checks
 
 
-def _hosts(campaign: Campaign, preview: Preview) -> list[Host]:
+def _hosts(campaign: Campaign, preview: StartPreview) -> list[Host]:
     by_role = roles.read(campaign)
     return [member.host for member in by_role.members] if by_role else [share.host for share in preview.shares]
 
 
-def refuse(checks: Sequence[Check]) -> None:
+def refuse(checks: Sequence[StartCheck]) -> None:
     """Raise PlanError with the first check that failed, if there is one."""
     for check in checks:
         if not check.ok:
@@ -60,34 +69,34 @@ def refuse(checks: Sequence[Check]) -> None:
             raise PlanError(check.field or check.check, f"{check.host}: {check.actual}{expected}", hint=check.hint)
 
 
-def specs_on(campaign: Campaign, preview: Preview, host: Host) -> list[Spec]:
+def specs_on(campaign: Campaign, preview: StartPreview, host: Host) -> list[Spec]:
     """Return the distinct specs of the runs on this host, and of its parts in runs."""
     here = {run.digest: run.spec for run in preview.runs if (run.loader or run.host or campaign.host_id) == host.pk}
     parts = (part for run in preview.runs for part in run.parts if part.host == host.pk)
     return [*here.values(), *{part.digest: part.spec for part in parts}.values()]
 
 
-def of_host(host: Host) -> Iterator[Check]:
+def of_host(host: Host) -> Iterator[StartCheck]:
     """Return the checks of the host itself: whether it is released, enabled, reachable and ready."""
     name, state = host.name, Host.State(host.state)
     if state == Host.State.QUARANTINED:
-        yield Check(name, "host", FAILED, f"quarantined: {host.state_reason}", "ready", "release it on its page")
+        yield StartCheck(name, "host", FAILED, f"quarantined: {host.state_reason}", "ready", "release it on its page")
     else:
         word = host_state(state)
         why = f"{word}: {host.state_reason}" if host.state_reason else word
         hint = "" if state == Host.State.READY else "its runs are queued until it is ready"
-        yield Check(name, "host", OK if state == Host.State.READY else DOUBTFUL, why, "ready", hint)
+        yield StartCheck(name, "host", OK if state == Host.State.READY else DOUBTFUL, why, "ready", hint)
     newest = host.facts_history.order_by("-number").first()
     if newest:
         old = timezone.now() - newest.seen_at > STALE
         hint = "check the host: its state may have changed" if old else ""
-        yield Check(name, "facts", DOUBTFUL if old else OK, f"of {newest.seen_at:%Y-%m-%d %H:%M} UTC", "", hint)
+        yield StartCheck(name, "facts", DOUBTFUL if old else OK, f"of {newest.seen_at:%Y-%m-%d %H:%M} UTC", "", hint)
     for row in host.health:
         hint = "" if row["ok"] else "its runs are queued until this is fixed"
-        yield Check(name, row["check"], OK if row["ok"] else DOUBTFUL, row["found"], row["wanted"], hint)
+        yield StartCheck(name, row["check"], OK if row["ok"] else DOUBTFUL, row["found"], row["wanted"], hint)
 
 
-def _space(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
+def _space(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[StartCheck]:
     """Check the space for data sets that do not exist yet. A lower bound can fail; copies and WAL only warn, as an
     estimate."""
     here = [spec for spec in specs if (spec["target"] or {}).get("kind") != "remote_server"]
@@ -113,10 +122,10 @@ def _space(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
     actual = "unknown: missing in its facts" if free is None else f"{size(free)} free for {host.data_dir}"
     hint = "" if status == OK else "free some space, or choose a smaller data set"
     name = max(datasets.values(), key=lambda one: DATASETS[one["kind"]].bytes(one["options"])).get("name", "")
-    yield Check(host.name, "space for data", status, actual, f"about {size(needed)}", hint, "dataset", name)
+    yield StartCheck(host.name, "space for data", status, actual, f"about {size(needed)}", hint, "dataset", name)
 
 
-def _changes_by_hand(campaign: Campaign, preview: Preview) -> list[Check]:
+def _changes_by_hand(campaign: Campaign, preview: StartPreview) -> list[StartCheck]:
     """Return how often a user has to change parameters of a remote server that need its restart."""
     runs = [run for run in preview.runs if (run.spec["target"] or {}).get("wait_s")]
     values = [_needing_restart(run.spec) for run in runs]
@@ -126,7 +135,7 @@ def _changes_by_hand(campaign: Campaign, preview: Preview) -> list[Check]:
     names = ", ".join(sorted({name for each in values for name in each}))
     fewer = campaign.order != Campaign.Order.FEWEST_RESTARTS and count > 2
     hint = "the order fewest_restarts needs fewer" if fewer else "a notification run.waiting reports each"
-    return [Check(campaign.host.name, "changes by hand", DOUBTFUL, f"up to {count}, of {names}", "", hint)]
+    return [StartCheck(campaign.host.name, "changes by hand", DOUBTFUL, f"up to {count}, of {names}", "", hint)]
 
 
 def _needing_restart(spec: Spec) -> dict[str, str]:
@@ -134,7 +143,7 @@ def _needing_restart(spec: Spec) -> dict[str, str]:
     return {name: str(value) for name, value in parameters.items() if gucs.needs_restart(name)}
 
 
-def _tools(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
+def _tools(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[StartCheck]:
     """Return the versions of the tools. If one were missing, there would be no plan."""
     known = {name: each.get("version") or "?" for name, each in facts["tools"].items()}
     known |= {
@@ -146,10 +155,10 @@ def _tools(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
     steps = [step for spec in specs for step in spec["steps"] if step["kind"] in WORKLOADS]
     needed = sorted({tool for step in steps for tool in WORKLOADS[step["kind"]].needs(step["options"])})
     if needed:
-        yield Check(host.name, "tools", OK, ", ".join(f"{tool} {known.get(tool, '?')}" for tool in needed))
+        yield StartCheck(host.name, "tools", OK, ", ".join(f"{tool} {known.get(tool, '?')}" for tool in needed))
 
 
-def _postgresql(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
+def _postgresql(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[StartCheck]:
     """Check the address where PostgreSQL listens, and what is allowed on an existing server."""
     targets = {str(spec["target"]): spec["target"] for spec in specs if spec["target"]}
     versions = {installation["bin_dir"]: installation["version"] for installation in facts["postgresql"]}
@@ -157,30 +166,32 @@ def _postgresql(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Chec
         version = f"PostgreSQL {versions.get(target['bin_dir'], '?')}"
         if target["kind"] in ("remote", "standby"):
             where = f"{target['address']} on port {target['port']}"
-            yield Check(host.name, "PostgreSQL and ports", OK, f"{version}, which connects to {where}")
+            yield StartCheck(host.name, "PostgreSQL and ports", OK, f"{version}, which connects to {where}")
             continue
         if target["kind"] == "remote_server":
             where = f"{', '.join(target['addresses'])} on port {target['port']}"
-            yield Check(host.name, "PostgreSQL and ports", OK, f"{version} as client of {target['name']} at {where}")
+            yield StartCheck(
+                host.name, "PostgreSQL and ports", OK, f"{version} as client of {target['name']} at {where}"
+            )
             continue
         if target["kind"] == "private":
-            yield Check(host.name, "PostgreSQL and ports", OK, f"private {version}, on a socket: no port needed")
+            yield StartCheck(host.name, "PostgreSQL and ports", OK, f"private {version}, on a socket: no port needed")
             continue
         may = "may be restarted" if target["consent"]["restart"] else "restarts are not allowed, and not needed"
         summary = f"{version} in {target['data_dir']} on port {target['port']}, {may}"
-        yield Check(host.name, "PostgreSQL and ports", OK, summary)
+        yield StartCheck(host.name, "PostgreSQL and ports", OK, summary)
 
 
-def _privileges(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
+def _privileges(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[StartCheck]:
     names = sorted({name for spec in specs for name in spec["settings"]})
     if names:
-        yield Check(host.name, "privileges", OK, f"level {facts['level']} is enough for {', '.join(names)}")
+        yield StartCheck(host.name, "privileges", OK, f"level {facts['level']} is enough for {', '.join(names)}")
 
 
-def _paths(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
+def _paths(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[StartCheck]:
     named = sorted({allowed_path["path"] for spec in specs for allowed_path in spec.get("allowed_paths", [])})
     if named:
-        yield Check(host.name, "allowed paths", OK, ", ".join(named))
+        yield StartCheck(host.name, "allowed paths", OK, ", ".join(named))
 
 
 RULES: tuple[Rule, ...] = (_space, *SIZES, _tools, _postgresql, _privileges, _paths)

@@ -28,7 +28,7 @@ Spec = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Check:
+class StartCheck:
     """The result of a check of a host, and what to do if it is not ok. `field` is the path whose `value` requires it;
     both are "" if no single path does."""
 
@@ -56,7 +56,7 @@ def free_bytes(facts: Spec, path: str) -> float | None:
     return None if free_kb is None else free_kb * 1024
 
 
-def memory(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
+def memory(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[StartCheck]:
     """Whether the largest shared_buffers of all runs fit into memory."""
     buffers = [(_bytes(spec, "shared_buffers"), _parameter(spec, "shared_buffers")) for spec in specs if spec["target"]]
     if not buffers:
@@ -66,10 +66,10 @@ def memory(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
     hint = "" if status == OK else "lower shared_buffers: the kernel, backends and the page cache need memory as well"
     expected = f"{size(most)} for shared_buffers"
     field = "settings.postgresql.shared_buffers"
-    yield Check(host.name, "memory", status, f"{size(total)} of memory", expected, hint, field, text)
+    yield StartCheck(host.name, "memory", status, f"{size(total)} of memory", expected, hint, field, text)
 
 
-def query_memory(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
+def query_memory(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[StartCheck]:
     """Whether memory suffices if each client uses work_mem once, for runs that set work_mem."""
     total = topology.memory_kb(facts) * 1024
     for spec in _largest(specs, lambda spec: _clients(spec) * _bytes(spec, "work_mem"), "work_mem"):
@@ -78,10 +78,12 @@ def query_memory(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Che
         expected = f"{size(needed)}: shared_buffers, and work_mem once for each of {counted(clients, 'client')}"
         status, hint = (DOUBTFUL, "lower work_mem or use fewer clients") if needed > total else (OK, "")
         field, value = "settings.postgresql.work_mem", _parameter(spec, "work_mem")
-        yield Check(host.name, "memory of queries", status, f"{size(total)} of memory", expected, hint, field, value)
+        yield StartCheck(
+            host.name, "memory of queries", status, f"{size(total)} of memory", expected, hint, field, value
+        )
 
 
-def huge_pages(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
+def huge_pages(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[StartCheck]:
     """Whether the pool that fits worst fits. Without this check, the agent refuses the run after the start."""
     pools = [pool for spec in specs for pool in _pools(facts, spec)]
     if not pools:
@@ -93,7 +95,7 @@ def huge_pages(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check
     if pool.too_small:
         actual = f"a pool of {size(pool.bytes)}, {size(pool.buffers)} of shared_buffers"
     expected = f"{pool.counted(pool.pages)}{pool.where}, {size(pool.bytes)}"
-    yield Check(host.name, "huge pages", pool.status, actual, expected, hint, pool.field, str(pool.pages))
+    yield StartCheck(host.name, "huge pages", pool.status, actual, expected, hint, pool.field, str(pool.pages))
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,7 @@ def _pools(facts: Spec, spec: Spec) -> list[_Pool]:
     ]  # fmt: skip
 
 
-def connections(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
+def connections(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[StartCheck]:
     """Whether max_connections suffices for the clients of each run on a private cluster."""
     for spec in _largest(specs, lambda spec: _clients(spec) - _open(spec)):
         clients, most = _clients(spec), _number(spec, "max_connections")
@@ -178,10 +180,10 @@ def connections(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Chec
         option = "clients" if "clients" in step["options"] else "threads"
         field = f"steps.{step['name']}.{option}" if len(spec["steps"]) > 1 else f"workload.{option}"
         expected = f"{counted(clients, 'connection')} for the step {step['name']}"
-        yield Check(host.name, "connections", status, actual, expected, hint, field, str(clients))
+        yield StartCheck(host.name, "connections", status, actual, expected, hint, field, str(clients))
 
 
-def wal(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
+def wal(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[StartCheck]:
     """Whether max_wal_size fits on the file system of the data, for runs that set it."""
     free = free_bytes(facts, host.data_dir)
     for spec in _largest(specs, lambda spec: _bytes(spec, "max_wal_size"), "max_wal_size"):
@@ -190,7 +192,9 @@ def wal(host: Host, facts: Spec, specs: Sequence[Spec]) -> Iterator[Check]:
             status, hint = (OK, "") if needed <= free else (DOUBTFUL, "lower max_wal_size, or free space there")
             actual, field = f"{size(free)} free for {host.data_dir}", "settings.postgresql.max_wal_size"
             value = _parameter(spec, "max_wal_size")
-            yield Check(host.name, "space for WAL", status, actual, f"up to {size(needed)} of WAL", hint, field, value)
+            yield StartCheck(
+                host.name, "space for WAL", status, actual, f"up to {size(needed)} of WAL", hint, field, value
+            )
 
 
 def _largest(specs: Sequence[Spec], amount: Callable[[Spec], float], name: str = "") -> list[Spec]:

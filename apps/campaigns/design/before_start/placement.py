@@ -21,7 +21,7 @@ Plans = Mapping[Host, Sequence[Planned]]
 
 
 @dataclass(frozen=True)
-class Share:
+class HostShare:
     """One host's share of a campaign, and its estimated duration."""
 
     host: Host
@@ -30,7 +30,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Preview:
+class StartPreview:
     """The plan of a campaign that starts now: its runs in order, and how long they take.
 
     Durations are estimated from earlier runs of the same shape on the host, or from the steps alone. Restarts of the
@@ -44,18 +44,18 @@ class Preview:
     restart_s: float
     restart_known: bool
     longest_s: float = 0.0
-    shares: Sequence[Share] = ()
+    shares: Sequence[HostShare] = ()
     notes: Sequence[str] = ()
 
 
-def shares(planned: Sequence[Planned], each_s: Mapping[Host, float]) -> list[Share]:
+def shares(planned: Sequence[Planned], each_s: Mapping[Host, float]) -> list[HostShare]:
     """Return the share of each host. `each_s`: estimated seconds of a run there."""
     first = next(iter(each_s))
     counted = Counter(run.host or first.pk for run in planned)
-    return [Share(host, counted[host.pk], counted[host.pk] * seconds) for host, seconds in each_s.items()]
+    return [HostShare(host, counted[host.pk], counted[host.pk] * seconds) for host, seconds in each_s.items()]
 
 
-def notes(share: Share, longest_s: float, now: datetime) -> list[str]:
+def notes(share: HostShare, longest_s: float, now: datetime) -> list[str]:
     """Return sentences on what the windows of a host mean for its share; empty if runs may start at any time."""
     host, calendar = share.host, windows.read(share.host.windows, share.host.time_zone)
     if not calendar.windows:

@@ -18,7 +18,7 @@ from agents.workloads import WORKLOADS
 from apps.campaigns import queries
 from apps.campaigns.design import data, plan, roles, steps, targets
 from apps.campaigns.design.before_start import placement
-from apps.campaigns.design.before_start.placement import Preview
+from apps.campaigns.design.before_start.placement import StartPreview
 from apps.campaigns.design.request import Arrangement
 from apps.campaigns.library import own_recipes
 from apps.campaigns.models import Campaign
@@ -28,7 +28,7 @@ from apps.hosts.usage import allowed_paths
 from common.errors import PlanError
 
 
-def preview(campaign: Campaign, further: Sequence[Host] | None = None) -> Preview:
+def preview(campaign: Campaign, further: Sequence[Host] | None = None) -> StartPreview:
     """Return the runs that a start would plan now, on each host by its own facts. PlanError if the request or a host
     does not allow them.
 
@@ -49,7 +49,7 @@ def preview(campaign: Campaign, further: Sequence[Host] | None = None) -> Previe
     )
 
 
-def _preview_on(campaign: Campaign) -> Preview:
+def _preview_on(campaign: Campaign) -> StartPreview:
     """Plan the campaign on its first host only."""
     facts = facts_of(campaign.host)
     if campaign.reboot != Campaign.Reboot.NEVER:
@@ -69,7 +69,7 @@ def _preview_on(campaign: Campaign) -> Preview:
     learned = queries.estimates(loader)
     specs = {run.digest: run.spec for run in planned}
     took = {digest: learned.seconds(spec) for digest, spec in specs.items()}
-    return Preview(
+    return StartPreview(
         planned,
         seconds=sum(took[run.digest] for run in planned),
         known=all(map(learned.knows, specs.values())),

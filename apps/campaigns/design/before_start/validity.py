@@ -8,7 +8,7 @@ from apps.accounts.models import Role, User
 from apps.accounts.services import require
 from apps.campaigns.design.before_start import placement, previews
 from apps.campaigns.design.before_start.checks import of_host, rows, specs_on
-from apps.campaigns.design.before_start.feasibility import DOUBTFUL, FAILED, OK, Check
+from apps.campaigns.design.before_start.feasibility import DOUBTFUL, FAILED, OK, StartCheck
 from apps.campaigns.library import scripts
 from apps.campaigns.models import Campaign
 from apps.hosts import contact
@@ -25,7 +25,7 @@ AREAS = {
 }
 
 
-def checks(campaign: Campaign) -> list[Check]:
+def checks(campaign: Campaign) -> list[StartCheck]:
     """Return the checks from the known facts of the hosts. A plan that is refused is a failed check, never an error."""
     try:
         return rows(campaign, previews.preview(campaign))
@@ -33,12 +33,12 @@ def checks(campaign: Campaign) -> list[Check]:
         return [*(row for host in placement.hosts_of(campaign) for row in of_host(host)), _refused(campaign, error)]
 
 
-def _refused(campaign: Campaign, error: PlanError) -> Check:
+def _refused(campaign: Campaign, error: PlanError) -> StartCheck:
     name = AREAS.get(error.subject.partition(".")[0], "plan")
-    return Check(campaign.host.name, name, FAILED, f"{error.subject}: {error.message}", hint=error.hint)
+    return StartCheck(campaign.host.name, name, FAILED, f"{error.subject}: {error.message}", hint=error.hint)
 
 
-def ask(campaign: Campaign, *, by: User) -> list[Check]:
+def ask(campaign: Campaign, *, by: User) -> list[StartCheck]:
     """Return the same checks after a new check of every host, whose tools also parse the scripts. Contacts hosts."""
     require(by, Role.OPERATOR, "check campaign", on=campaign)
     for host in placement.hosts_of(campaign):
@@ -48,7 +48,7 @@ def ask(campaign: Campaign, *, by: User) -> list[Check]:
     return [*checks(campaign), *_scripts(campaign)]
 
 
-def _scripts(campaign: Campaign) -> Iterator[Check]:
+def _scripts(campaign: Campaign) -> Iterator[StartCheck]:
     try:
         preview = previews.preview(campaign)
     except PlanError:
@@ -58,6 +58,6 @@ def _scripts(campaign: Campaign) -> Iterator[Check]:
         try:
             unchecked = scripts.check_runs(specs_on(campaign, preview, share.host), share.host)
         except PlanError as error:
-            yield Check(name, "scripts", FAILED, error.message, hint=error.hint)
+            yield StartCheck(name, "scripts", FAILED, error.message, hint=error.hint)
         else:
-            yield Check(name, "scripts", DOUBTFUL if unchecked else OK, unchecked or "its tools reported no error")
+            yield StartCheck(name, "scripts", DOUBTFUL if unchecked else OK, unchecked or "its tools reported no error")

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from apps.campaigns.twins.calibration import Choice
+from apps.campaigns.twins.calibration import CalibratedStatement
 from apps.campaigns.twins.columns import DATES, NUMBERS, Domain, numbered_digits
 from apps.campaigns.twins.drawing import Script
 from apps.campaigns.twins.statements.functions import SUMS
@@ -36,7 +36,7 @@ class Parameters:
 
     def __init__(self, parsed: Parsed, counts: Counts, factor: float, name: str) -> None:
         self._parsed, self._factor, self.script = parsed, factor, Script()
-        self.choice = Choice(name, self.script, by_blocks=parsed.written() is None)
+        self.choice = CalibratedStatement(name, self.script, by_blocks=parsed.written() is None)
         self._calibrates = not isinstance(parsed.tree, exp.Insert | exp.Merge)
         self._rows = counts.rows / counts.calls
         self._blocks = counts.blocks / counts.calls

@@ -9,9 +9,9 @@ from typing import Any
 
 import stats
 from apps.results.answers.changes import phrases
-from apps.results.answers.changes.figures import GROUPS, Figure
+from apps.results.answers.changes.figures import GROUPS, WatchedFigure
 from apps.results.answers.changes.mechanisms import Settings, mechanisms
-from apps.results.answers.changes.observed import Observed, Place, observed
+from apps.results.answers.changes.observed import Observed, PlacedRun, observed
 from apps.results.answers.changes.plans import PlanChange, plan_changes
 from apps.results.answers.sentences import Judgement
 from apps.results.models import StepMeans
@@ -29,7 +29,7 @@ TOO_MANY = f"Not compared: more than {MOST_RUNS:,} runs."
 
 
 @dataclass(frozen=True)
-class Change:
+class FigureChange:
     """One figure that differs from the baseline.
 
     `before` and `after`: means, in `unit`. `change` with its interval is in percent if it `is_ratio`, else in `unit`
@@ -63,16 +63,16 @@ class LevelChanges:
     heading: str
     sentence: str
     compared: int
-    changes: list[Change] = field(default_factory=list)
+    changes: list[FigureChange] = field(default_factory=list)
     mechanisms: list[str] = field(default_factory=list)
 
     @property
-    def shown(self) -> list[Change]:
+    def shown(self) -> list[FigureChange]:
         """The rows that a page shows first."""
         return self.changes[:OPEN]
 
     @property
-    def folded(self) -> list[Change]:
+    def folded(self) -> list[FigureChange]:
         """The other rows, by group."""
         return sorted(self.changes[OPEN:], key=lambda one: GROUPS.index(one.group))
 
@@ -110,7 +110,7 @@ class Changes:
 
 
 @dataclass(frozen=True)
-class Subject:
+class ChangedLevel:
     """A level or side: its key, its name in a sentence and above a column, its settings, and how the metric changed
     with it."""
 
@@ -122,7 +122,11 @@ class Subject:
 
 
 def changes(
-    steps: Sequence[Mapping[str, Any]], step: str, places: Sequence[Place], subjects: Sequence[Subject], metric: str
+    steps: Sequence[Mapping[str, Any]],
+    step: str,
+    places: Sequence[PlacedRun],
+    subjects: Sequence[ChangedLevel],
+    metric: str,
 ) -> Changes:
     """Compare the figures of one step, and the plans of all `steps`; the first subject is the baseline.
 
@@ -131,7 +135,7 @@ def changes(
     return replace(compared, plans=plan_changes(steps, places, {subject.label: subject.name for subject in subjects}))
 
 
-def _figures(step: str, places: Sequence[Place], subjects: Sequence[Subject], metric: str) -> Changes:
+def _figures(step: str, places: Sequence[PlacedRun], subjects: Sequence[ChangedLevel], metric: str) -> Changes:
     """Return the changes of figures; empty and without a note if no collector ran."""
     base = subjects[0]
     if not StepMeans.objects.filter(run__in=[place.run for place in places[:MOST_RUNS]], step=step).exists():
@@ -150,7 +154,9 @@ def _figures(step: str, places: Sequence[Place], subjects: Sequence[Subject], me
     return Changes(base.heading, levels, note="" if levels else FEW_BLOCKS)
 
 
-def _level(subject: Subject, base: Subject, compared: Sequence[Association], observations: Observed) -> LevelChanges:
+def _level(
+    subject: ChangedLevel, base: ChangedLevel, compared: Sequence[Association], observations: Observed
+) -> LevelChanges:
     own = [association for association in compared if association.level == subject.label]
     with_figure = {association.figure: (association, observations.figures[association.figure]) for association in own}
     moved = [(one, figure) for one, figure in with_figure.values() if one.differs]
@@ -163,11 +169,11 @@ def _level(subject: Subject, base: Subject, compared: Sequence[Association], obs
     return LevelChanges(subject.label, subject.name, subject.heading, sentence, len(own), rows, shown)
 
 
-def _change(one: Association, figure: Figure) -> Change:
+def _change(one: Association, figure: WatchedFigure) -> FigureChange:
     numbers: Mapping[str, Any] = {
         name: getattr(one, name) for name in ("before", "after", "is_ratio", "change", "low", "high", "effect", "q")
     }
-    return Change(
+    return FigureChange(
         figure=figure.key,
         title=figure.title,
         group=figure.group,

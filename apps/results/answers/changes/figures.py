@@ -24,7 +24,7 @@ Data = Mapping[str, Mapping[str, float]]  # as in StepMeans: collector -> column
 
 
 @dataclass(frozen=True)
-class Figure:
+class WatchedFigure:
     """One figure of a step.
 
     A "count" is per transaction, or per second for loads without transactions; a "share" is in percent, so it
@@ -47,15 +47,19 @@ class Figure:
         return self.kind != "share"
 
 
-def _counts(group: str, source: str, named: Mapping[str, tuple[str, str]], factor: float = 1.0) -> Iterator[Figure]:
+def _counts(
+    group: str, source: str, named: Mapping[str, tuple[str, str]], factor: float = 1.0
+) -> Iterator[WatchedFigure]:
     """From column pattern -> (title, unit)."""
     for columns, (title, unit) in named.items():
-        yield Figure(f"{source}.{columns}", title, group, unit, "count", source, columns, factor)
+        yield WatchedFigure(f"{source}.{columns}", title, group, unit, "count", source, columns, factor)
 
 
-def _gauges(group: str, source: str, unit: str, named: Mapping[str, str], kind: Kind = "gauge") -> Iterator[Figure]:
+def _gauges(
+    group: str, source: str, unit: str, named: Mapping[str, str], kind: Kind = "gauge"
+) -> Iterator[WatchedFigure]:
     for columns, title in named.items():
-        yield Figure(f"{source}.{columns}", title, group, unit, kind, source, columns)
+        yield WatchedFigure(f"{source}.{columns}", title, group, unit, kind, source, columns)
 
 
 # Title and group of the figures per transaction. Unit, columns and factor are in their declaration.
@@ -70,9 +74,9 @@ _PER_TRANSACTION = {
     "fsyncs_per_transaction": ("fsyncs", WAL),
 }
 _DB, _WAL_VIEW = r"pg_stat_database\.", r"pg_stat_wal\."
-COLLECTED: tuple[Figure, ...] = (
+COLLECTED: tuple[WatchedFigure, ...] = (
     *(
-        Figure(each.name, title, group, each.unit, "count", each.collector, each.columns, each.factor)
+        WatchedFigure(each.name, title, group, each.unit, "count", each.collector, each.columns, each.factor)
         for each in PER_TRANSACTION.values()
         for title, group in [_PER_TRANSACTION[each.name]]
     ),
@@ -81,7 +85,7 @@ COLLECTED: tuple[Figure, ...] = (
     *_gauges(CPU, "cpu", "processes", {"procs_running": "run queue"}),
     *_gauges(CPU, "pressure", "%", {r"cpu\.some": "CPU pressure"}, "share"),
     *_gauges(CPU, "frequency", "MHz", {"mean": "CPU clock"}),
-    Figure(IPC, "instructions per cycle", CPU, "", "gauge"),
+    WatchedFigure(IPC, "instructions per cycle", CPU, "", "gauge"),
     *_counts(
         CPU,
         "perf",
@@ -163,7 +167,7 @@ COLLECTED: tuple[Figure, ...] = (
             _DB + "blk_read_time": ("time in block reads", "ms"),
         },
     ),
-    Figure(HIT_RATIO, "buffer hit ratio", IO, "%", "share"),
+    WatchedFigure(HIT_RATIO, "buffer hit ratio", IO, "%", "share"),
     *_counts(
         WAL,
         "postgresql",
@@ -175,7 +179,7 @@ COLLECTED: tuple[Figure, ...] = (
             _WAL_VIEW + r"wal_sync_time|pg_stat_io\..+ wal\.fsync_time": ("time in WAL syncs", "ms"),
         },
     ),
-    Figure(WAL_WAITS, "waits for WAL", WAITS, "%", "share"),
+    WatchedFigure(WAL_WAITS, "waits for WAL", WAITS, "%", "share"),
     *_counts(WAITS, "postgresql", {_DB + "deadlocks": ("deadlocks", "deadlocks")}),
     *_counts(WAITS, "postgresql", {_DB + "idle_in_transaction_time": ("idle in transaction", "ms")}),
     *_counts(
@@ -242,10 +246,10 @@ def waits(data: Data) -> dict[str, float]:
     return shares | {WAL_WAITS: sum(share for name, share in shares.items() if _OF_WAL.fullmatch(name))}
 
 
-def wait_figure(key: str) -> Figure:
+def wait_figure(key: str) -> WatchedFigure:
     """Return the figure of one wait event, from a key of `waits`."""
     title = "on CPU, no wait" if key == _RUNNING else f"waits for {key.removeprefix(_WAIT)}"
-    return Figure(key, title, WAITS, "%", "share", "postgresql")
+    return WatchedFigure(key, title, WAITS, "%", "share", "postgresql")
 
 
 def is_wait(key: str) -> bool:

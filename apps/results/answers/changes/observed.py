@@ -13,7 +13,7 @@ from apps.results.answers.changes.figures import (
     COLLECTED,
     LEAST_SHARE,
     MEASURED,
-    Figure,
+    WatchedFigure,
     collected,
     is_wait,
     wait_figure,
@@ -26,7 +26,7 @@ _DECLARED = {figure.key: figure for figure in COLLECTED}
 
 
 @dataclass(frozen=True)
-class Place:
+class PlacedRun:
     """A run with its level and its block."""
 
     run: UUID
@@ -41,11 +41,11 @@ class Place:
 class Observed:
     """Figures in the order of the catalogue, and all observations of each."""
 
-    figures: dict[str, Figure]
+    figures: dict[str, WatchedFigure]
     rows: dict[str, list[stats.Observation]]
 
 
-def observed(step: str, places: Sequence[Place], metric: str) -> Observed:
+def observed(step: str, places: Sequence[PlacedRun], metric: str) -> Observed:
     """Return all figures except the metric, which the table already compares. Two queries, for any number of runs."""
     runs = [place.run for place in places]
     measured: dict[UUID, dict[str, float]] = {}
@@ -68,14 +68,16 @@ def observed(step: str, places: Sequence[Place], metric: str) -> Observed:
     return Observed(figures, {key: own for key, own in rows.items() if own})
 
 
-def _figures(values: Iterable[dict[str, float]], units: dict[str, str], counts_transactions: bool) -> dict[str, Figure]:
+def _figures(
+    values: Iterable[dict[str, float]], units: dict[str, str], counts_transactions: bool
+) -> dict[str, WatchedFigure]:
     every = list(values)
     keys = {key for own in every for key in own}
     figures = {}
     for key in [*(key for key in [*MEASURED, *_DECLARED] if key in keys), *sorted(filter(is_wait, keys))]:
         if key in MEASURED:
             title, group = MEASURED[key]
-            figures[key] = Figure(key, title, group, units[key], "gauge")
+            figures[key] = WatchedFigure(key, title, group, units[key], "gauge")
         elif is_wait(key):
             shares = [own.get(key, 0.0) for own in every]
             if sum(shares) / len(shares) >= LEAST_SHARE:
@@ -85,7 +87,7 @@ def _figures(values: Iterable[dict[str, float]], units: dict[str, str], counts_t
     return figures
 
 
-def _per(figure: Figure, counts_transactions: bool) -> Figure:
+def _per(figure: WatchedFigure, counts_transactions: bool) -> WatchedFigure:
     """Return the figure with "per transaction" in its title, or "/s" in its unit."""
     if figure.kind != "count":
         return figure
@@ -94,7 +96,9 @@ def _per(figure: Figure, counts_transactions: bool) -> Figure:
     return replace(figure, unit=f"{figure.unit}/s")
 
 
-def _rows(figure: Figure, places: Sequence[Place], values: dict[UUID, dict[str, float]]) -> list[stats.Observation]:
+def _rows(
+    figure: WatchedFigure, places: Sequence[PlacedRun], values: dict[UUID, dict[str, float]]
+) -> list[stats.Observation]:
     """Return the runs that have the figure. PostgreSQL's collector leaves out events that never happened: they count
     as 0."""
     absent = 0.0 if figure.source == "postgresql" else None

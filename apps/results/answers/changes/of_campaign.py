@@ -7,9 +7,9 @@ from apps.campaigns.design import factors, steps
 from apps.campaigns.design.cells import cells
 from apps.campaigns.design.factors import text_of
 from apps.campaigns.models import Campaign
-from apps.results.answers.changes.answer import Changes, Subject, changes
+from apps.results.answers.changes.answer import ChangedLevel, Changes, changes
 from apps.results.answers.changes.mechanisms import Settings
-from apps.results.answers.changes.observed import Place
+from apps.results.answers.changes.observed import PlacedRun
 from apps.results.answers.table import CampaignTable, LevelRow
 from common.wording import percent
 
@@ -25,12 +25,12 @@ def campaign_changes(campaign: Campaign, table: CampaignTable) -> Changes:
     return changes(steps.measured(campaign.steps), chosen.step, _places(table), subjects, chosen.name)
 
 
-def _subject(campaign: Campaign, level: LevelRow, settings: Settings, metric: str) -> Subject:
+def _subject(campaign: Campaign, level: LevelRow, settings: Settings, metric: str) -> ChangedLevel:
     varied = [factor["name"] for factor in campaign.factors if len(factor["levels"]) > 1]
     heading = level.name or level.label
     name = f"{varied[0]}={heading}" if len(varied) == 1 else heading
     moved = f"{metric} {percent(level.relative_percent)}" if level.relative_percent is not None else ""
-    return Subject(level.label, name, heading, settings, moved)
+    return ChangedLevel(level.label, name, heading, settings, moved)
 
 
 def _settings(campaign: Campaign) -> dict[str, Settings]:
@@ -43,10 +43,12 @@ def _settings(campaign: Campaign) -> dict[str, Settings]:
     }
 
 
-def _places(table: CampaignTable) -> list[Place]:
+def _places(table: CampaignTable) -> list[PlacedRun]:
     """Return the runs in their blocks. If hosts may differ, each host is one block."""
     points = [(level.label, point) for level in table.levels for point in level.points]
     hosts = sorted({point.host for _, point in points})
     if len(hosts) > 1 and not table.identical_hosts:
-        return [Place(point.run, label, hosts.index(point.host), point.position) for label, point in points]
-    return [Place(point.run, label, point.block, point.position, point.host, point.retry) for label, point in points]
+        return [PlacedRun(point.run, label, hosts.index(point.host), point.position) for label, point in points]
+    return [
+        PlacedRun(point.run, label, point.block, point.position, point.host, point.retry) for label, point in points
+    ]

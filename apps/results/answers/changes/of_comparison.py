@@ -6,8 +6,8 @@ import msgspec
 import orjson
 
 from apps.campaigns.design import steps
-from apps.results.answers.changes.answer import Changes, Subject, changes
-from apps.results.answers.changes.observed import Place
+from apps.results.answers.changes.answer import ChangedLevel, Changes, changes
+from apps.results.answers.changes.observed import PlacedRun
 from apps.results.answers.comparison.compare import Compared
 from apps.results.answers.comparison.sides import LETTERS, Arm
 from apps.results.store.campaign_cache import CampaignCache
@@ -27,18 +27,18 @@ def comparison_changes(compared: Compared) -> Changes:
 
 
 def _changes(compared: Compared) -> Changes:
-    places = [Place(run.pk, arm.title, run.block, run.position) for arm in compared.arms for run, _ in arm.measured]
+    places = [PlacedRun(run.pk, arm.title, run.block, run.position) for arm in compared.arms for run, _ in arm.measured]
     step, _, metric = compared.figure.partition(".")
     subjects = [_subject(compared, place, arm) for place, arm in enumerate(compared.arms)]
     campaign = compared.arms[0].runs[0].campaign
     return changes(steps.measured(campaign.steps), step, places, subjects, metric)
 
 
-def _subject(compared: Compared, place: int, arm: Arm) -> Subject:
+def _subject(compared: Compared, place: int, arm: Arm) -> ChangedLevel:
     """Return the side with the settings that differ between the sides."""
     against = {
         comparison.b: f"{comparison.metric.label} {percent(comparison.ratio_percent)}"
         for comparison in compared.comparisons
     }
     settings = {row.path: row.values[place] for row in compared.differences}
-    return Subject(arm.title, arm.title, LETTERS[place], settings, against.get(arm.title, ""))
+    return ChangedLevel(arm.title, arm.title, LETTERS[place], settings, against.get(arm.title, ""))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from apps.results.answers.changes.figures import Figure
+from apps.results.answers.changes.figures import WatchedFigure
 from common.wording import percent, signed
 from stats.comparison.associations import Association
 
@@ -32,12 +32,12 @@ def _in_kib(value: float) -> tuple[float, str]:
     return value, _KIB[place]
 
 
-def change(one: Association, figure: Figure) -> str:
+def change(one: Association, figure: WatchedFigure) -> str:
     """Return a change: "-91.3 %", "+12.1 points", or in units of the figure if it has no ratio."""
     return _size(one.change, one, figure)
 
 
-def interval(one: Association, figure: Figure) -> str:
+def interval(one: Association, figure: WatchedFigure) -> str:
     """Return an interval: "-92.1 to -90.4 %"; "" for a difference without variation."""
     if one.low == one.high:
         return NO_VARIATION
@@ -46,7 +46,7 @@ def interval(one: Association, figure: Figure) -> str:
     return f"{low.removesuffix(f' {unit}') if number else low} to {high}"
 
 
-def _size(value: float, one: Association, figure: Figure) -> str:
+def _size(value: float, one: Association, figure: WatchedFigure) -> str:
     if one.is_ratio:
         return percent(value)
     if figure.unit == "%":
@@ -54,7 +54,7 @@ def _size(value: float, one: Association, figure: Figure) -> str:
     return f"{'+' if value >= 0 else ''}{amount(value, figure.unit)}"
 
 
-def brief(one: Association, figure: Figure) -> str:
+def brief(one: Association, figure: WatchedFigure) -> str:
     """Return title and change; for memory also the amount: "page tables -1.1 GiB (-91.3 %)"."""
     if figure.unit == "kB" and figure.kind == "gauge" and one.is_ratio:
         return f"{figure.title} {amount(one.after - one.before, 'kB')} ({percent(one.change)})"
@@ -65,7 +65,9 @@ def _ci(text: str) -> str:
     return text if text == NO_VARIATION else f"95 % CI {text}"
 
 
-def sentence(level: str, baseline: str, moved: Sequence[tuple[Association, Figure]], compared: int, metric: str) -> str:
+def sentence(
+    level: str, baseline: str, moved: Sequence[tuple[Association, WatchedFigure]], compared: int, metric: str
+) -> str:
     """Return what changed at one level, largest standardised effects first. `metric`: its change as in the table."""
     if not moved:
         return f"No figure differs detectably between {level} and {baseline}: {compared} were compared."
@@ -75,6 +77,6 @@ def sentence(level: str, baseline: str, moved: Sequence[tuple[Association, Figur
     return f"With {level}, against {baseline}: {', '.join(named)}{more}{tail}."
 
 
-def mechanism(title: str, level: str, moved: Sequence[tuple[Association, Figure]], why: str) -> str:
+def mechanism(title: str, level: str, moved: Sequence[tuple[Association, WatchedFigure]], why: str) -> str:
     """Return the sentence that all observed figures of a known mechanism moved as expected."""
     return f"As expected of {title}, with {level}: {', '.join(brief(*each) for each in moved)}. {why}"

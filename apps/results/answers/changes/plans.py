@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from apps.campaigns.models import Artefact
-from apps.results.answers.changes.observed import Place
+from apps.results.answers.changes.observed import PlacedRun
 from common.errors import FormatError
 from readers.measure.sql import plan_shapes
 
@@ -30,7 +30,7 @@ class PlanChange:
 
 
 def plan_changes(
-    steps: Sequence[Mapping[str, Any]], places: Sequence[Place], names: Mapping[str, str]
+    steps: Sequence[Mapping[str, Any]], places: Sequence[PlacedRun], names: Mapping[str, str]
 ) -> list[PlanChange]:
     """Return the changes of plans in steps that explain a query; one query per step. `names`: level -> its name in a
     sentence, the baseline first."""
@@ -43,7 +43,7 @@ def _explains(step: Mapping[str, Any]) -> bool:
     return bool(step["kind"] == "sql" and not timed and options.get("explain", True))
 
 
-def _of_step(step: str, places: Sequence[Place], names: Mapping[str, str]) -> Iterator[PlanChange]:
+def _of_step(step: str, places: Sequence[PlacedRun], names: Mapping[str, str]) -> Iterator[PlanChange]:
     by_level = _plans(step, places, list(names)[:MOST_LEVELS])
     base = next(iter(names))
     before = by_level.pop(base, [])
@@ -71,7 +71,7 @@ def _only_in(plans: Sequence[str], others: Sequence[str]) -> str:
     return ", ".join(line for line in own if line not in known)
 
 
-def _plans(step: str, places: Sequence[Place], levels: Sequence[str]) -> dict[str, list[str]]:
+def _plans(step: str, places: Sequence[PlacedRun], levels: Sequence[str]) -> dict[str, list[str]]:
     """Return the distinct plans of the first runs of each level, without levels whose plans cannot be parsed."""
     chosen: dict[UUID, str] = {}
     for level in levels:

@@ -12,19 +12,19 @@ from django.contrib.postgres.aggregates import ArrayAgg
 
 import stats
 from apps.campaigns.models import Campaign, Run
-from apps.results.answers.comparison.differences import Ran, campaigns_in
+from apps.results.answers.comparison.differences import ComparedRun, campaigns_in
 from apps.results.models import Measurement
 
 NEWEST = 1000  # runs of the hosts that are compared, the same number of each
 
 
-class Side(Protocol):
+class ComparedSide(Protocol):
     """Runs that are compared with others, each with its figure."""
 
     @property
     def key(self) -> str: ...
     @property
-    def measured(self) -> Sequence[tuple[Ran, float]]: ...
+    def measured(self) -> Sequence[tuple[ComparedRun, float]]: ...
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,17 @@ class Days:
     between: stats.Between | None
 
 
-def campaigns_of(*sides: Side) -> set[UUID]:
+def campaigns_of(*sides: ComparedSide) -> set[UUID]:
     return set(campaigns_in((run for run, _ in side.measured) for side in sides))
 
 
-def days_of(sides: Sequence[Side], step: str, name: str) -> Days | None:
+def days_of(sides: Sequence[ComparedSide], step: str, name: str) -> Days | None:
     """None where all sides are of one campaign. What a side ran in several campaigns counts as the history does."""
     campaigns = campaigns_of(*sides)
     if len(campaigns) == 1:
         return None
     hosts = {run.host_id for side in sides for run, _ in side.measured}
-    own: dict[tuple[str, int, str, int], tuple[Ran, list[float]]] = {}
+    own: dict[tuple[str, int, str, int], tuple[ComparedRun, list[float]]] = {}
     for side in sides:
         for run, value in side.measured:
             if value > 0:

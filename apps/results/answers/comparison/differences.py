@@ -15,7 +15,7 @@ from apps.hosts.models import Facts, Host
 MOST_CHANGES = 60
 
 
-class Ran(NamedTuple):
+class ComparedRun(NamedTuple):
     """The columns of a run that a comparison needs. With thousands of runs, this costs a tenth of model instances."""
 
     pk: UUID
@@ -29,7 +29,7 @@ class Ran(NamedTuple):
     host: Host
 
 
-def campaigns_in(sides: Iterable[Iterable[Ran]]) -> dict[UUID, Campaign]:
+def campaigns_in(sides: Iterable[Iterable[ComparedRun]]) -> dict[UUID, Campaign]:
     """Return the campaigns of these runs, by key. The runs of a campaign share one object; to hash the UUID of each
     run would take several times as long."""
     distinct = {id(run.campaign): run.campaign for runs in sides for run in runs}
@@ -45,7 +45,7 @@ class Difference:
     planned: bool
 
 
-def of_settings(sides: Sequence[Sequence[Ran]]) -> list[Difference]:
+def of_settings(sides: Sequence[Sequence[ComparedRun]]) -> list[Difference]:
     """Return the settings and options of tools that differ, from the specs of the runs."""
     specs = _specs(sides)
     values_of_sides = [_values(specs[digest] for digest in dict.fromkeys(run.digest for run in runs)) for runs in sides]
@@ -60,7 +60,7 @@ def of_settings(sides: Sequence[Sequence[Ran]]) -> list[Difference]:
     return differing
 
 
-def _specs(sides: Sequence[Sequence[Ran]]) -> dict[str, dict[str, str]]:
+def _specs(sides: Sequence[Sequence[ComparedRun]]) -> dict[str, dict[str, str]]:
     """Return digest -> settings and options of the spec with it."""
     first = {run.digest: run.pk for runs in sides for run in runs}
     known = Run.objects.filter(pk__in=first.values()).values_list("digest", "spec")
@@ -99,7 +99,7 @@ def _values(specs: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
     return values
 
 
-def of_hosts(sides: Sequence[Sequence[Ran]], names: Sequence[str]) -> tuple[list[Difference], list[str]]:
+def of_hosts(sides: Sequence[Sequence[ComparedRun]], names: Sequence[str]) -> tuple[list[Difference], list[str]]:
     """Return (differences that no setting made, such as kernel, versions and hardware; warnings), from the hosts'
     facts."""
     ids = [sorted({run.facts_id for run in runs if run.facts_id}) for runs in sides]
@@ -125,7 +125,7 @@ def _between(facts: Sequence[Sequence[dict[str, Any]]]) -> list[Difference]:
     return [Difference(path, [" or ".join(values) for values in sides], planned=False) for path, sides in rows.items()]
 
 
-def _mixed(name: str, runs: Sequence[Ran], facts: Sequence[dict[str, Any]]) -> str:
+def _mixed(name: str, runs: Sequence[ComparedRun], facts: Sequence[dict[str, Any]]) -> str:
     """Return a warning if the runs of one side are not repetitions: several hosts, or a host that changed."""
     hosts = sorted(host.name for host in {run.host_id: run.host for run in runs}.values())
     if len(hosts) > 1:

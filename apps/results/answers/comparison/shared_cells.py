@@ -34,7 +34,7 @@ Values = dict[UUID, list[float]]  # campaign -> the figure of its runs
 
 
 @dataclass(frozen=True)
-class Pair:
+class ComparedPair:
     """A further side against the first at one level; `comparison` is None where the figure has no better direction, is
     not above 0, or is lacking."""
 
@@ -68,7 +68,7 @@ class Shared:
     """`pairs` of the levels from place `start` on; `total` levels are shared, and `tested` comparisons of them hold
     together, those of other pages included."""
 
-    pairs: list[Pair]
+    pairs: list[ComparedPair]
     total: int
     start: int
     tested: int
@@ -120,7 +120,7 @@ def _first(compared: Compared) -> Campaign:
     return compared.arms[0].runs[0].campaign
 
 
-def _pairs(compared: Compared, whats: Sequence[What], tested: int) -> list[Pair]:
+def _pairs(compared: Compared, whats: Sequence[What], tested: int) -> list[ComparedPair]:
     # The values of the level that is compared above are known.
     others = [what for what in whats if name_of(what) != compared.what]
     values = [
@@ -179,7 +179,7 @@ def _workloads(whats: Sequence[What]) -> dict[int, str]:
 
 def _pair(
     compared: Compared, level_name: str, what: What, first: Values, other: Values, letter: str, tested: int
-) -> Pair:
+) -> ComparedPair:
     a, b = ([value for values in side.values() for value in values] for side in (first, other))
     comparison = None
     if a and b and compared.better and min(*a, *b) > 0:
@@ -199,7 +199,7 @@ def _pair(
         else:
             comparison = stats.compare(a, b, metric=metric, delta=compared.delta, blocked=False, names=names, of=tested)
         comparison = adjusted(comparison, compared.unplanned_analysis, compared.days)
-    return Pair(name_of(what), level_name, letter, (len(a), len(b)), (_mean(a), _mean(b)), comparison)
+    return ComparedPair(name_of(what), level_name, letter, (len(a), len(b)), (_mean(a), _mean(b)), comparison)
 
 
 def _mean(values: Sequence[float]) -> float | None:
@@ -226,7 +226,7 @@ def lines(compared: Compared) -> Iterator[list[Any]]:
         yield from ([level, f"{alone.letter} only"] for level in alone.levels)
 
 
-def _csv_cells(pair: Pair) -> list[Any]:
+def _csv_cells(pair: ComparedPair) -> list[Any]:
     one = pair.comparison
     if one is None:
         return []

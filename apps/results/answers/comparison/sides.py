@@ -16,7 +16,7 @@ from django.urls import reverse
 from apps.campaigns.design.factors import readable_name
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host
-from apps.results.answers.comparison.differences import Ran
+from apps.results.answers.comparison.differences import ComparedRun
 from apps.tuning.models import Revision
 from common.errors import PlanError
 
@@ -50,8 +50,8 @@ class Arm:
     title: str
     url: str
     chosen: QuerySet[Run]
-    runs: list[Ran] = field(default_factory=list)
-    measured: list[tuple[Ran, float]] = field(default_factory=list)
+    runs: list[ComparedRun] = field(default_factory=list)
+    measured: list[tuple[ComparedRun, float]] = field(default_factory=list)
     mean: float | None = None
     low: float | None = None
     high: float | None = None
@@ -72,7 +72,7 @@ class Arm:
         return [value for _, value in self.measured]
 
     @property
-    def shown(self) -> list[tuple[Ran, float]]:
+    def shown(self) -> list[tuple[ComparedRun, float]]:
         """The first MOST_ROWS runs that have the figure."""
         return self.measured[:MOST_ROWS]
 
@@ -99,7 +99,7 @@ def read_side(key: str) -> Arm:
     return Arm(key, kind, item.title, item.url, item.runs.filter(outcome=Run.Outcome.OK), short=item.short)
 
 
-class Item(NamedTuple):
+class SideItem(NamedTuple):
     """The item that a key names: its title, its page, and all its runs. `short` is its title if all sides are levels of
     one campaign."""
 
@@ -109,13 +109,13 @@ class Item(NamedTuple):
     short: str = ""
 
 
-def _run(rest: str) -> Item:
+def _run(rest: str) -> SideItem:
     run = Run.objects.select_related("campaign").get(pk=UUID(rest))
     title = f"run {run.position + 1} of {run.campaign}, {readable_name(run.campaign.factors, run.cell)}"
-    return Item(title, reverse("run_detail", args=[run.pk]), Run.objects.filter(pk=run.pk))
+    return SideItem(title, reverse("run_detail", args=[run.pk]), Run.objects.filter(pk=run.pk))
 
 
-def _level(rest: str) -> Item:
+def _level(rest: str) -> SideItem:
     pk, _, label = rest.partition(":")
     campaign = Campaign.objects.get(pk=UUID(pk))
     known = _cells(campaign, campaign.runs.filter(position__lt=FIRST))
@@ -126,7 +126,7 @@ def _level(rest: str) -> Item:
         raise PlanError("of", f"{campaign} has no level {label!r}", hint=hint)
     url = reverse("campaign_detail", args=[campaign.pk])
     short = readable_name(campaign.factors, known[label])
-    return Item(f"{short} of {campaign}", url, campaign.runs.filter(cell=known[label]), short)
+    return SideItem(f"{short} of {campaign}", url, campaign.runs.filter(cell=known[label]), short)
 
 
 def _cells(campaign: Campaign, runs: QuerySet[Run]) -> dict[str, dict[str, str]]:
@@ -136,20 +136,20 @@ def _cells(campaign: Campaign, runs: QuerySet[Run]) -> dict[str, dict[str, str]]
     return {", ".join(cell[name] for name in names if name in cell): cell for cell in cells}
 
 
-def _campaign(rest: str) -> Item:
+def _campaign(rest: str) -> SideItem:
     campaign = Campaign.objects.get(pk=UUID(rest))
-    return Item(campaign.name, reverse("campaign_detail", args=[campaign.pk]), campaign.runs.all())
+    return SideItem(campaign.name, reverse("campaign_detail", args=[campaign.pk]), campaign.runs.all())
 
 
-def _profile(rest: str) -> Item:
+def _profile(rest: str) -> SideItem:
     name, _, number = rest.rpartition("@")
     revision = Revision.objects.get(profile__name=name, number=int(number))
     url = reverse("profile_detail", args=[name]) + f"?r={number}"
     runs = Run.objects.filter(campaign__in=_newest(Campaign.objects.filter(profile=revision)))
-    return Item(str(revision), url, runs)
+    return SideItem(str(revision), url, runs)
 
 
-def _host(rest: str) -> Item:
+def _host(rest: str) -> SideItem:
     host = Host.objects.get(name=rest)
     took_part = Campaign.objects.filter(Q(host=host) | Q(further_hosts=host)).distinct()
     url = reverse("host_detail", args=[host.name])
@@ -157,14 +157,14 @@ def _host(rest: str) -> Item:
     runs = Run.objects.filter(campaign__in=newest)
     # With a condition on the host, PostgreSQL reads the index entries of all its runs as well.
     has_others = Campaign.further_hosts.through.objects.filter(campaign__in=newest).exists()
-    return Item(host.name, url, runs.filter(host=host) if has_others else runs)
+    return SideItem(host.name, url, runs.filter(host=host) if has_others else runs)
 
 
 def _newest(campaigns: QuerySet[Campaign]) -> list[UUID]:
     return list(campaigns.order_by("-created_at").values_list("pk", flat=True)[:NEWEST])
 
 
-FINDERS: dict[str, Callable[[str], Item]] = {
+FINDERS: dict[str, Callable[[str], SideItem]] = {
     "run": _run,
     "level": _level,
     "campaign": _campaign,
@@ -250,7 +250,9 @@ def with_runs(arms: Sequence[Arm], what: What | None) -> list[Arm]:
     campaigns = Campaign.objects.select_related("workload").in_bulk(keys)
     hosts = Host.objects.in_bulk(host_keys)
     return [
-        replace(arm, runs=[Ran._make((*row, campaigns[row[1]], hosts[row[2]])) for row in its_rows], chosen=runs)
+        replace(
+            arm, runs=[ComparedRun._make((*row, campaigns[row[1]], hosts[row[2]])) for row in its_rows], chosen=runs
+        )
         for arm, its_rows, runs in zip(arms, rows, chosen, strict=True)
     ]
 

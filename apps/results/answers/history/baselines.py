@@ -26,7 +26,7 @@ from stats.trends.over_time import FEWEST
 NEWEST, MOST = 1000, 5
 
 
-class Ran(NamedTuple):
+class RepeatedRun(NamedTuple):
     """The columns of a run. They are read for up to a thousand runs."""
 
     pk: UUID
@@ -62,14 +62,14 @@ class Baseline:
         return self.metric if self.unit in ("", self.metric) else f"{self.metric} ({self.unit})"
 
     @cached_property
-    def changes(self) -> list[stats.Change]:
+    def changes(self) -> list[stats.ChangePoint]:
         """The changes of its level, cached: they take a thousand permutations for each segment."""
         data = (self.values, self.environments, self.delta)
         key = digest([*data, program()])
         cached = cached_answer(
             self.newest, f"changes of {self.digest[:16]} on {self.host}", key, lambda: stats.change_points(*data)
         )
-        return msgspec.json.decode(cached, type=list[stats.Change])
+        return msgspec.json.decode(cached, type=list[stats.ChangePoint])
 
     def judgements(self) -> list[Judgement]:
         """Return findings on the newest run against earlier ones, and on every change of level."""
@@ -94,8 +94,8 @@ def baselines(host: Host, only: str = "") -> list[Baseline]:
     ended = ended.filter(digest=only) if only else ended
     ended = ended.filter(campaign__kind=Campaign.Kind.COMPARISON).order_by("-ended_at")
     newest = ended[:NEWEST]
-    groups: dict[str, list[Ran]] = {}
-    for run in map(Ran._make, newest.values_list(*Ran._fields)):
+    groups: dict[str, list[RepeatedRun]] = {}
+    for run in map(RepeatedRun._make, newest.values_list(*RepeatedRun._fields)):
         groups.setdefault(run.digest, []).append(run)
     often = [runs[::-1] for runs in groups.values() if len(runs) > FEWEST and len({r.campaign_id for r in runs}) > 1]
     often = sorted(often, key=len, reverse=True)[:MOST]
@@ -119,7 +119,7 @@ def _metric(campaign: Campaign) -> steps.Metric | None:
 def _baseline(
     host: Host,
     campaign: Campaign,
-    runs: Sequence[Ran],
+    runs: Sequence[RepeatedRun],
     known: dict[tuple[UUID, str, str], float],
     where: dict[int | None, str],
 ) -> Baseline | None:

@@ -28,7 +28,7 @@ Values = Mapping[str, Sequence[float]]  # level -> values of its runs
 
 
 @dataclass(frozen=True)
-class Point:
+class TrendPoint:
     """A level in one campaign: the geometric mean of its runs, with a 95 % interval from two runs on."""
 
     campaign: UUID
@@ -56,7 +56,7 @@ class Trend:
 
     metric: str
     unit: str
-    points: list[Point]
+    points: list[TrendPoint]
     host_changes: list[HostChange]
     newest: Slot | None
     earlier: int
@@ -141,7 +141,7 @@ def _values(
     return values, facts
 
 
-def _point(slot: Slot, level: str, values: Sequence[float]) -> Point:
+def _point(slot: Slot, level: str, values: Sequence[float]) -> TrendPoint:
     from scipy import stats as distributions
 
     logs, count = np.log(values), len(values)
@@ -151,7 +151,7 @@ def _point(slot: Slot, level: str, values: Sequence[float]) -> Point:
         low, high = math.exp(mean - half), math.exp(mean + half)
     campaign = slot.campaign
     title = campaign.name if campaign else ""
-    return Point(slot.campaign_id or UUID(int=0), title, slot.at, level, count, math.exp(mean), low, high)
+    return TrendPoint(slot.campaign_id or UUID(int=0), title, slot.at, level, count, math.exp(mean), low, high)
 
 
 def _verdicts(campaigns: Sequence[Values], metric: steps.Metric, delta: float) -> list[tuple[str, stats.Predicted]]:

@@ -13,7 +13,7 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.campaigns import services
 from apps.campaigns.design.before_start import previews, validity
-from apps.campaigns.design.before_start.feasibility import Check
+from apps.campaigns.design.before_start.feasibility import StartCheck
 from apps.campaigns.design.steps import single
 from apps.campaigns.library.workloads import save_workload
 from apps.campaigns.models import Campaign
@@ -23,7 +23,7 @@ from tests.rows.factories import FACTS, browser, make_campaign, make_host, make_
 from tests.servers import machine
 
 
-def checks_of(campaign: Campaign) -> dict[str, Check]:
+def checks_of(campaign: Campaign) -> dict[str, StartCheck]:
     return {check.check: check for check in validity.checks(campaign)}
 
 

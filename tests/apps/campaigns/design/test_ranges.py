@@ -44,7 +44,7 @@ def test_a_value_is_one_level_or_several(text: str, values: list[str]) -> None:
     ],
 )
 def test_only_numeric_values_are_expanded_to_levels(path: str, value: str, count: int) -> None:
-    rows = factor_rows.spread([factor_rows.Row("factor", "", path, value)], single("pgbench", {}))
+    rows = factor_rows.spread([factor_rows.FactorRow("factor", "", path, value)], single("pgbench", {}))
 
     (factor,) = factor_rows.factors_of(rows, single("pgbench", {}))
 
@@ -64,12 +64,12 @@ def test_only_numeric_values_are_expanded_to_levels(path: str, value: str, count
     ],
 )
 def test_a_choice_of_words_names_several_levels_in_one_row(path: str, value: str, values: list[str]) -> None:
-    rows = factor_rows.spread([factor_rows.Row("factor", "", path, value)], single("pgbench", {}))
+    rows = factor_rows.spread([factor_rows.FactorRow("factor", "", path, value)], single("pgbench", {}))
 
     assert [row.value for row in rows] == values
 
 
 def test_a_row_with_a_label_stays_one_level() -> None:
-    row = factor_rows.Row("clients", "few", "workload.clients", "1, 4")
+    row = factor_rows.FactorRow("clients", "few", "workload.clients", "1, 4")
 
     assert factor_rows.spread([row], single("pgbench", {})) == [row]

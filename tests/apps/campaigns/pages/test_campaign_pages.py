@@ -162,9 +162,9 @@ def test_a_row_is_added_without_a_script(client: Client, typed: dict[str, Any]) 
 
 def test_values_have_the_type_that_the_catalogue_wants() -> None:
     rows = [
-        factor_rows.Row("clients", "", "workload.clients", "16"),
-        factor_rows.Row("report", "", "workload.report_per_command", "on"),
-        factor_rows.Row("buffers", "", "settings.postgresql.shared_buffers", "128"),
+        factor_rows.FactorRow("clients", "", "workload.clients", "16"),
+        factor_rows.FactorRow("report", "", "workload.report_per_command", "on"),
+        factor_rows.FactorRow("buffers", "", "settings.postgresql.shared_buffers", "128"),
     ]
 
     sets = [

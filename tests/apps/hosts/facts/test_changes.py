@@ -25,7 +25,7 @@ def edited(path: str, value: Any, facts: dict[str, Any] | None = None) -> dict[s
     return whole
 
 
-def line(change: changes.Change) -> str:
+def line(change: changes.FactChange) -> str:
     return f"{change.path}: {change.was} -> {change.now}"
 
 

@@ -17,7 +17,7 @@ from apps.campaigns.library import workloads
 from apps.campaigns.models import Artefact, Campaign, Run
 from apps.results.answers.changes import answer, figures, phrases, plans
 from apps.results.answers.changes.mechanisms import MECHANISMS, amount, mechanisms
-from apps.results.answers.changes.observed import Place
+from apps.results.answers.changes.observed import PlacedRun
 from apps.results.answers.changes.observed import observed as observed_figures
 from apps.results.answers.changes.of_campaign import campaign_changes
 from apps.results.answers.changes.of_comparison import APART, comparison_changes
@@ -168,7 +168,7 @@ def test_a_run_without_a_transaction_has_no_figures_per_transaction(campaign: Ca
     idle = next(run for run in campaign.runs.all() if run.label == "off")
     idle.measurements.filter(name="transactions").update(value=0)
 
-    places = [Place(run.pk, run.label, run.block, run.position) for run in campaign.runs.all()]
+    places = [PlacedRun(run.pk, run.label, run.block, run.position) for run in campaign.runs.all()]
     rows = observed_figures("measure", places, "tps").rows["wal_per_transaction"]
 
     assert [row.value for row in rows] == pytest.approx([500] * 11, rel=0.1)  # the twelfth has bytes per second alone
@@ -310,7 +310,7 @@ def test_the_difference_of_two_plans_is_a_phrase(gone: str, added: str, text: st
 
 
 def test_a_difference_that_does_not_vary_has_no_interval() -> None:
-    figure = figures.Figure("pages", "huge pages", figures.MEMORY, "pages", "gauge")
+    figure = figures.WatchedFigure("pages", "huge pages", figures.MEMORY, "pages", "gauge")
     same = Association("pages", "b", 9, 1, 129, False, 128, 128, 128, None, 0.001, 0.01)
 
     assert (

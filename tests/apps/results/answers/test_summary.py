@@ -13,7 +13,7 @@ from django.urls import reverse
 from apps.accounts.models import User
 from apps.campaigns.library.workloads import save_workload
 from apps.campaigns.models import Campaign, Run
-from apps.results.answers.summary import HEAD, Cell, summary_table
+from apps.results.answers.summary import HEAD, SummaryCell, summary_table
 from apps.results.models import Measurement
 from apps.results.templatetags.runs import mean_text
 from tests.rows.factories import browser, make_campaign
@@ -151,10 +151,10 @@ def test_the_number_of_queries_does_not_grow_with_runs(campaign: Campaign, djang
 @pytest.mark.parametrize(
     ("cell", "shown"),
     [
-        (Cell("off", 5, 1.5, 1.25, 1.75), '1.5<br><span class="muted nowrap">1.25 to 1.75, n = 5</span>'),
-        (Cell("off", 2, 1.5), '1.5<br><span class="muted nowrap">n = 2</span>'),
-        (Cell("off", 0), "\u2013"),
+        (SummaryCell("off", 5, 1.5, 1.25, 1.75), '1.5<br><span class="muted nowrap">1.25 to 1.75, n = 5</span>'),
+        (SummaryCell("off", 2, 1.5), '1.5<br><span class="muted nowrap">n = 2</span>'),
+        (SummaryCell("off", 0), "\u2013"),
     ],
 )
-def test_a_cell_shows_mean_interval_and_number_of_runs(cell: Cell, shown: str) -> None:
+def test_a_cell_shows_mean_interval_and_number_of_runs(cell: SummaryCell, shown: str) -> None:
     assert mean_text(cell) == shown

@@ -16,7 +16,7 @@ from apps.results.charts import shades
 from apps.results.charts.boxes import Box, box_of
 from apps.results.charts.themes import LOGARITHMIC, origin_note
 from apps.results.models import StepStability
-from apps.results.runs.latencies import Statement
+from apps.results.runs.latencies import StatementLatency
 from apps.results.runs.time_axis import Axis, Step
 from apps.results.store.samples import Column
 from apps.results.store.series import Panel
@@ -273,7 +273,7 @@ def test_a_legend_stays_below_the_title_of_its_panel(width: int, rows: int) -> N
 def test_statements_leave_room_for_bars_and_values(width: int) -> None:
     sql = "UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;"
 
-    layout = charts.statement_chart([Statement("measure statement:12", sql, 4.0)], charts.LIGHT, width)["layout"]
+    layout = charts.statement_chart([StatementLatency("measure statement:12", sql, 4.0)], charts.LIGHT, width)["layout"]
 
     lines = [line for text in layout["yaxis"]["ticktext"] for line in text.split("<br>")]
     assert max(map(len, lines)) * 6.5 <= max(0.45 * width, 180)

@@ -166,7 +166,9 @@ def test_latencies_near_each_other_have_no_row_of_outliers() -> None:
 def test_the_charts_are_ones_that_plotly_accepts(run: Run) -> None:
     keep(run, "out/measure/latency.json", report([900, 950, 60_000], [1000, 1100]))
     heat = latencies.heat_of(run, "measure", WHOLE)
-    statements = [latencies.Statement("statement:1", "select <b>1</b> from pgbench_accounts where aid = :aid;", 0.4)]
+    statements = [
+        latencies.StatementLatency("statement:1", "select <b>1</b> from pgbench_accounts where aid = :aid;", 0.4)
+    ]
     assert heat is not None
 
     figures = [

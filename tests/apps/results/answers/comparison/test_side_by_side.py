@@ -69,8 +69,8 @@ def test_every_figure_has_its_difference_and_no_interval(client: Client, runs: l
     rows = {row.name: row for row in side_by_side.rows_of(runs)}
     text = client.get(reverse("compare"), query(runs)).content.decode()
 
-    assert rows["tps"].changes[1] == side_by_side.Change(second, second - first, 100 * (second / first - 1))
-    assert rows["retries"].changes == [side_by_side.Change(None), side_by_side.Change(3.0)]
+    assert rows["tps"].changes[1] == side_by_side.FigureValue(second, second - first, 100 * (second / first - 1))
+    assert rows["retries"].changes == [side_by_side.FigureValue(None), side_by_side.FigureValue(3.0)]
     assert next(iter(rows)) == "tps"
     assert "A single run has no confidence interval" in text and "All figures" in text
 
