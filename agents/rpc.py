@@ -124,7 +124,7 @@ class Agent:
         """Return the errors that the tools of this host find in the scripts of these steps."""
         from .run import scripts
 
-        return {"failures": [failure.as_json() for failure in scripts.check(self.system, steps, bin_dir)]}
+        return {"failures": [failure.as_json() for failure in scripts.failures(self.system, steps, bin_dir)]}
 
     def remote(self, server: Record, bin_dir: str, access: Record) -> Record:
         """Check a remote server, and change nothing there."""

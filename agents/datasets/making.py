@@ -110,7 +110,7 @@ class Making:
 
     def go(self) -> None:
         """Do the remaining steps."""
-        check_tablespaces(self._cluster, self._data.tablespaces(self._options))
+        make_tablespaces(self._cluster, self._data.tablespaces(self._options))
         estimate = Estimate(self._steps, self.seconds)
         for step in self._steps:
             if step.name not in self.seconds:
@@ -211,7 +211,7 @@ def _share_read(run: Run, path: str) -> Optional[float]:
     return min(0.99, sum(int(count.group(1)) for count in counts if count) / size) if size else None
 
 
-def check_tablespaces(cluster: Target, tablespaces: Any) -> None:
+def make_tablespaces(cluster: Target, tablespaces: Any) -> None:
     """Create missing tablespaces whose directory is given. Unplannable for one without a directory."""
     there = cluster.sql("select json_agg(spcname) from pg_tablespace", "postgres")
     for name, directory in tablespaces.items():

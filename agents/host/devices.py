@@ -103,7 +103,7 @@ def _users(system: System, path: str, name: str) -> Iterator[str]:
     yield from (f"it is mounted on {place}" for place in _mounted(system, number))
     if number in _swaps(system):
         yield "it is used as swap"
-    yield from check_loops(system, path)
+    yield from loops_of(system, path)
     yield from (f"process {pid} has it open" for pid in _openers(system, number))
 
 
@@ -132,7 +132,7 @@ def _openers(system: System, number: str) -> Iterator[int]:
             yield int(pid)
 
 
-def check_loops(system: System, path: str) -> Iterator[str]:
+def loops_of(system: System, path: str) -> Iterator[str]:
     """Loop devices whose content a file or device is."""
     for name in system.names("/sys/block"):
         if name.startswith("loop") and system.text(f"/sys/block/{name}/loop/backing_file") == path:
@@ -142,7 +142,7 @@ def check_loops(system: System, path: str) -> Iterator[str]:
 def check_backing(system: System, path: str) -> None:
     """HostFailure for a file that is the content of a loop device, or swap: that may hold a file system in use."""
     swaps = [line.split()[0] for line in system.text("/proc/swaps").splitlines()[1:]]
-    reason = next(check_loops(system, path), "it is used as swap" if path in swaps else "")
+    reason = next(loops_of(system, path), "it is used as swap" if path in swaps else "")
     if reason:
         raise _refused(path, reason)
 

@@ -11,17 +11,17 @@ from ..workloads import WORKLOADS
 from .bench import Bench
 
 
-def check(system: System, steps: Sequence[Mapping[str, Any]], bin_dir: str) -> list[Failure]:
+def failures(system: System, steps: Sequence[Mapping[str, Any]], bin_dir: str) -> list[Failure]:
     """Every complaint about the scripts of these steps, with `step`, `script`, `line` (None where the tool names none)
     and `said`, the message of the tool. HostFailure if a tool is missing."""
-    failures: list[Failure] = []
+    every: list[Failure] = []
     for step in steps:
         if step["kind"] in WORKLOADS:
-            failures += _check_step(Bench(system, bin_dir), step)
-    return failures
+            every += _complaints(Bench(system, bin_dir), step)
+    return every
 
 
-def _check_step(bench: Bench, step: Mapping[str, Any]) -> list[Failure]:
+def _complaints(bench: Bench, step: Mapping[str, Any]) -> list[Failure]:
     workload = WORKLOADS[step["kind"]]
     try:
         check_schema(workload.schema, step["options"], workload.kind)

@@ -190,7 +190,7 @@ class Session:
 
     def _check_scripts(self) -> None:
         """Check the scripts with the tools, so that a run that cannot be executed changes nothing."""
-        wrong = scripts.check(self.system, self.spec["steps"], (self.spec["target"] or {}).get("bin_dir", ""))
+        wrong = scripts.failures(self.system, self.spec["steps"], (self.spec["target"] or {}).get("bin_dir", ""))
         for failure in wrong:
             self.log("error", failure.message)
         if wrong:

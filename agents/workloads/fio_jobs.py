@@ -147,7 +147,7 @@ def read(text: str) -> JobFile:
             continue
         if not sections:
             raise Unplannable(FIELD, content, "a section such as [global] before the first key")
-        key, value = _checked(content)
+        key, value = _option(content)
         sections[-1].lines.append((key, value))
         if sections[-1].is_global:
             shared[key] = value
@@ -165,7 +165,7 @@ def _section(content: str, shared: dict[str, str]) -> Section:
     return Section(name, inherited={} if name.startswith("global") else dict(shared))
 
 
-def _checked(content: str) -> tuple[str, str]:
+def _option(content: str) -> tuple[str, str]:
     key, equals, value = (part.strip() for part in content.partition("="))
     key = ALIASES.get(key, key)
     word = key.partition(" ")[0]  # include FILE

@@ -148,7 +148,9 @@ def start_campaign(campaign: Campaign, *, by: User) -> str:
     check_permission(previewed.runs, by)
     checks.refuse(checks.rows(campaign, previewed))
     planned = previewed.runs
-    reasons = (scripts.check_runs(_specs(campaign, planned, share.host), share.host) for share in previewed.shares)
+    reasons = (
+        scripts.unchecked_reason(_specs(campaign, planned, share.host), share.host) for share in previewed.shares
+    )
     unchecked = " ".join(dict.fromkeys(filter(None, reasons)))
     with transaction.atomic():
         enqueue(campaign, planned, by)

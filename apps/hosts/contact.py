@@ -80,7 +80,7 @@ def _not_now(run: str, request: dict[str, Any]) -> list[dict[str, Any]]:
     return [{**cluster, "settings": {}, "refused": refused} for cluster in clusters]
 
 
-def check_scripts(host: Host, steps: list[dict[str, Any]], bin_dir: str) -> list[dict[str, Any]]:
+def read_script_failures(host: Host, steps: list[dict[str, Any]], bin_dir: str) -> list[dict[str, Any]]:
     """The complaints of the host's tools about the scripts of these steps; see check in agents/wire/protocol.py."""
     with ssh.Link(host) as link:
         failures: list[dict[str, Any]] = link.call("check", steps=steps, bin_dir=bin_dir)["failures"]

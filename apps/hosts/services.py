@@ -206,7 +206,7 @@ def _ask(host: Host, verb: str, action: str, key: str, by: User) -> Any:
     return answer
 
 
-def check_remote_server(host: Host, name: str, *, by: User) -> RemoteServer:
+def query_remote_server(host: Host, name: str, *, by: User) -> RemoteServer:
     """Make the agent connect to a remote server, and store the answer, or the error, with the server."""
     require(by, Role.OPERATOR, "check remote server", on=host)
     server = remote_servers.get(host, name)

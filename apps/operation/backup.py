@@ -119,13 +119,13 @@ def restore_from(source: IO[bytes], name: str, *, replace: bool = False) -> Mani
     return manifest
 
 
-def check(file: Path) -> CheckedBackup:
-    """Check a file as `check_from` does. PlanError if it cannot be read."""
+def verify_file(file: Path) -> CheckedBackup:
+    """Verify a file as `verify_from` does. PlanError if it cannot be read."""
     with _opened(file) as source:
-        return check_from(source, str(file))
+        return verify_from(source, str(file))
 
 
-def check_from(source: IO[bytes], name: str) -> CheckedBackup:
+def verify_from(source: IO[bytes], name: str) -> CheckedBackup:
     """Restore a backup into a temporary database on the same server, verify it there, and drop it. The server can keep
     running. Errors are those of `restore_from`; HostError also where the audit log of the backup is not intact, or the
     role may not create databases."""

@@ -143,7 +143,9 @@ def worst(results: Iterable[ConfirmedConstraint]) -> ConfirmedConstraint:
     return min(results, key=lambda each: order.index(each.verdict))
 
 
-def check(constraints: Iterable[Constraint], figures: Mapping[str, Sequence[float | None]]) -> list[MeasuredConstraint]:
+def measured_constraints(
+    constraints: Iterable[Constraint], figures: Mapping[str, Sequence[float | None]]
+) -> list[MeasuredConstraint]:
     """`figures`: metric -> its figure in each run of a candidate, None for a run that did not measure it."""
     return [MeasuredConstraint(constraint, _mean(figures.get(constraint.metric, []))) for constraint in constraints]
 

@@ -133,7 +133,7 @@ def default_checks(search: Search) -> list[MeasuredConstraint]:
     runs = [run for run in _runs(search) if run.cell.get(FACTOR) == DEFAULT and run.outcome == Run.Outcome.OK]
     figures = _figures(runs, limits)
     own = {limit.metric: [figures.get((run.pk, limit.step, limit.name)) for run in runs] for limit in limits}
-    return constraints.check(limits, own)
+    return constraints.measured_constraints(limits, own)
 
 
 def confirmed_limits(search: Search, campaign: Campaign) -> dict[str, list[ConfirmedConstraint]]:

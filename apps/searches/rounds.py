@@ -108,7 +108,7 @@ def _judge(search: Search, evidence: dict[str, results.Evidence]) -> None:
         if own.second:
             at = _standing(own.second, size)
             trial.second_log_ratio, trial.second_low, trial.second_high = at.mean, at.low, at.high
-        checks = constraints.check(limits, own.figures) if own.ratios else []
+        checks = constraints.measured_constraints(limits, own.figures) if own.ratios else []
         trial.checks = [check.as_dict for check in checks]
         trial.state, trial.reason = Trial.State.MEASURED, ""
         broken = "; ".join(check.reason for check in checks if not check.is_met)

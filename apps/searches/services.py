@@ -55,7 +55,7 @@ def create_search(
     _check_second_metric(second_metric, campaign)
     _check_rate("campaign", campaign.metric, campaign)
     _check_rate("second_metric", second_metric, campaign)
-    lines = _checked_lines(space, campaign, allowed_risks)
+    lines = _valid_lines(space, campaign, allowed_risks)
     limit_lines = [limit.line for limit in limits.read(constraints, campaign.steps)]
     learned = earlier.Earlier([], {})
     if warm_start:
@@ -116,7 +116,7 @@ def _check_second_metric(name: str, campaign: Campaign) -> None:
         raise PlanError("second_metric", f"neither direction of {name} is better", hint=hint)
 
 
-def _checked_lines(lines: Sequence[str], campaign: Campaign, allowed: Sequence[str]) -> list[str]:
+def _valid_lines(lines: Sequence[str], campaign: Campaign, allowed: Sequence[str]) -> list[str]:
     checked = spaces.read(presets.expanded(lines, previews.facts_of(campaign.host)))
     for host in {campaign.host, *campaign.further_hosts.all()}:
         spaces.check(checked, previews.facts_of(host), allowed)
@@ -220,7 +220,7 @@ def change_search(
     if not lines and not fix and not free:
         raise PlanError("add", "nothing changes", hint="enter settings to add, to fix, or to vary again")
     if lines:
-        locked.space = _checked_lines([*locked.space, *lines], locked.campaign, locked.allowed_risks)
+        locked.space = _valid_lines([*locked.space, *lines], locked.campaign, locked.allowed_risks)
     locked.fixed = _fixed(locked, fix or {}, free)
     locked.save(update_fields=["space", "fixed"])
     audit(by, "search.change", locked, before=before, after=_audited(locked))

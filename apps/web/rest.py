@@ -179,14 +179,14 @@ def paged(
 
 def body_of(request: Request, serializer: type[Serializer[Any]], *, partial: bool = False) -> dict[str, Any]:
     """The fields of a request's body. ValidationError names each that is wrong."""
-    return _checked(serializer(data=request.data, partial=partial))
+    return _validated(serializer(data=request.data, partial=partial))
 
 
 def query_of(request: Request, serializer: type[Serializer[Any]]) -> dict[str, Any]:
     """The parameters of a request's address. ValidationError names each that is wrong."""
-    return _checked(serializer(data=request.query_params))
+    return _validated(serializer(data=request.query_params))
 
 
-def _checked(serializer: Serializer[Any]) -> dict[str, Any]:
+def _validated(serializer: Serializer[Any]) -> dict[str, Any]:
     serializer.is_valid(raise_exception=True)
     return dict(serializer.validated_data)

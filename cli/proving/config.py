@@ -32,7 +32,7 @@ def load() -> Login:
     token = os.environ.get("PROVING_TOKEN", "") or (stored.token if stored and stored.url == url else "")
     if not url or not token:
         raise LoginError(f"no token for {url}" if url else "not logged in", accepted=HINT)
-    return Login(checked(url), token)
+    return Login(valid_url(url), token)
 
 
 def _stored_login() -> Login | None:
@@ -76,7 +76,7 @@ def patience_s() -> float:
         raise UsageError("not a number", field="PROVING_PATIENCE_S", value=text, accepted="seconds") from error
 
 
-def checked(url: str) -> str:
+def valid_url(url: str) -> str:
     if not url.startswith(("https://", "http://")):
         raise UsageError("not the address of a server", field="URL", value=url, accepted="https://HOST or http://HOST")
     return url.rstrip("/")

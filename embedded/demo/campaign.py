@@ -31,7 +31,7 @@ def register(client: Client, loopback: Loopback) -> dict[str, Any]:
         host = client.patch(f"hosts/{host['id']}/", **fields)
     if not host["fingerprint"]:
         _pin(client, host, loopback)
-    return check(client, host)
+    return wait_for_check(client, host)
 
 
 def _paths(loopback: Loopback) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def _pin(client: Client, host: dict[str, Any], loopback: Loopback) -> None:
     client.post(f"hosts/{host['id']}/approve-host-key/", fingerprint=offered["fingerprint"])
 
 
-def check(client: Client, host: dict[str, Any]) -> dict[str, Any]:
+def wait_for_check(client: Client, host: dict[str, Any]) -> dict[str, Any]:
     client.post(f"hosts/{host['id']}/check/")
     deadline = time.monotonic() + CHECK_TIMEOUT_S
     while time.monotonic() < deadline:

@@ -30,7 +30,7 @@ class UnfitHost:
 
 def test_a_host_that_is_not_ready_ends_the_demo_with_its_reason_and_the_next_step() -> None:
     with pytest.raises(StackError) as error:
-        campaign.check(cast(Client, UnfitHost()), UnfitHost.host)
+        campaign.wait_for_check(cast(Client, UnfitHost()), UnfitHost.host)
 
     assert str(error.value) == (
         "this-machine is not ready: free space for /srv/pg: 165 MiB, needs at least 1,024 MiB; "

@@ -186,14 +186,14 @@ def _on_a_device(ground: Ground, how: str) -> Iterator[dict[str, Any]]:
             client.patch(f"hosts/{host['id']}/", data_dir=str(mount / "clusters"))
         else:
             client.post(f"hosts/{host['id']}/allow-path/", path=str(mount), kind="directory")
-        yield campaign.check(client, host)
+        yield campaign.wait_for_check(client, host)
     finally:
         if how == "below":
             client.patch(f"hosts/{host['id']}/", data_dir=host["data_dir"])
         _call("umount", str(mount))
         image.unlink()
         mount.rmdir()
-        campaign.check(client, host)
+        campaign.wait_for_check(client, host)
 
 
 def _add(ground: Ground, name: str, server: remote.Server) -> int:
@@ -207,7 +207,7 @@ def _add(ground: Ground, name: str, server: remote.Server) -> int:
     offered = client.post(f"hosts/{host['id']}/fetch-host-key/")
     assert offered["key"].split()[:2] == server.host_key.split()[:2]
     client.post(f"hosts/{host['id']}/approve-host-key/", fingerprint=offered["fingerprint"])
-    return int(campaign.check(client, host)["id"])
+    return int(campaign.wait_for_check(client, host)["id"])
 
 
 def _call(*argv: str) -> None:

@@ -162,7 +162,7 @@ def register(client: Client, name: str, server: remote.Server) -> dict[str, Any]
     )  # fmt: skip
     offered = client.post(f"hosts/{host['id']}/fetch-host-key/")
     client.post(f"hosts/{host['id']}/approve-host-key/", fingerprint=offered["fingerprint"])
-    return demo.check(client, host)
+    return demo.wait_for_check(client, host)
 
 
 def course(options: argparse.Namespace, supervisor: Supervisor, tree: Path, servers: dict[str, Any]) -> Course:

@@ -67,7 +67,7 @@ def trust(
         issuer=issuer,
         claims=dict(claims),
         role=role,
-        scopes=lifecycle.checked_scopes(restriction.scopes),
+        scopes=lifecycle.read_scopes(restriction.scopes),
         team=restriction.team,
         minutes=minutes,
     )

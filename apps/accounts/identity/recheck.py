@@ -75,11 +75,11 @@ class Recheck:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         if access.enabled() and SESSION_KEY in request.session:
-            _check(request)
+            _confirm_or_end(request)
         return self.get_response(request)
 
 
-def _check(request: HttpRequest) -> None:
+def _confirm_or_end(request: HttpRequest) -> None:
     mark: dict[str, Any] | None = request.session.get(MARK)
     if mark is None:
         if settings.BREAK_GLASS_ADMIN and request.user.get_username() != settings.BREAK_GLASS_ADMIN:

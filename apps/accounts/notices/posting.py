@@ -15,7 +15,7 @@ from common.errors import HostError, PlanError
 LIMIT_S = 10.0  # from the connection to the head of the answer
 
 
-def check(url: str) -> SplitResult:
+def resolve_url(url: str) -> SplitResult:
     """The parts of a URL that requests may be sent to, its name resolved and allowed. PlanError or HostError."""
     parts = _parts(url)
     addresses.resolve(str(parts.hostname))

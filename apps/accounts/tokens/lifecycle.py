@@ -68,7 +68,7 @@ def issue_token(
         role=role,
         digest=ApiToken.hash(secret),
         expires_at=_expiry(days, by_token),
-        scopes=checked_scopes(restriction.scopes),
+        scopes=read_scopes(restriction.scopes),
         team=restriction.team,
         networks=_networks(restriction.networks),
     )
@@ -137,7 +137,7 @@ def _expiry(days: int, by_token: ApiToken | None) -> datetime:
     return expires_at
 
 
-def checked_scopes(names: Sequence[str]) -> list[str]:
+def read_scopes(names: Sequence[str]) -> list[str]:
     """The scopes in the order of Scope, without duplicates."""
     for name in names:
         if name not in Scope.values:

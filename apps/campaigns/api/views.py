@@ -77,7 +77,7 @@ class WorkloadViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     def check(self, request: Request, pk: str) -> Response:
         """Check the scripts with the tools of a host. Nothing is executed."""
         where = body_of(request, WhereSerializer)
-        checked = scripts.check(self.get_object().steps, by=user_of(request), **where)
+        checked = scripts.ask_tools(self.get_object().steps, by=user_of(request), **where)
         return Response(CheckedSerializer(checked).data)
 
 

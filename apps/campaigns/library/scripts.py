@@ -50,7 +50,7 @@ class Checked:
         return f"{self.host} reports no errors in these scripts, read by {self.bin_dir or 'no tool'}."
 
 
-def check(steps: Sequence[Step], host: Host, *, target: Mapping[str, str] | None = None, by: User) -> Checked:
+def ask_tools(steps: Sequence[Step], host: Host, *, target: Mapping[str, str] | None = None, by: User) -> Checked:
     """Check the scripts with the tools of the host and of `target`, as in a campaign. PlanError if the host has
     none; HostError or AgentError if it cannot be reached."""
     require(by, Role.OPERATOR, "check workload", on=host)
@@ -62,7 +62,7 @@ def check(steps: Sequence[Step], host: Host, *, target: Mapping[str, str] | None
     return Checked(host.name, bin_dir, _ask(host, list(steps), bin_dir))
 
 
-def check_runs(specs: Iterable[Mapping[str, Any]], host: Host) -> str:
+def unchecked_reason(specs: Iterable[Mapping[str, Any]], host: Host) -> str:
     """Return the reason why the scripts of these runs could not be checked, or "". PlanError for the first complaint.
 
     A host that does not answer is no reason to refuse: the agent checks again when each run starts."""
@@ -100,5 +100,5 @@ def _distinct_steps(specs: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, S
 
 def _ask(host: Host, steps: list[Step], bin_dir: str) -> list[Complaint]:
     batches = [steps[start : start + BATCH] for start in range(0, len(steps), BATCH)]
-    failures = [failure for batch in batches for failure in contact.check_scripts(host, batch, bin_dir)]
+    failures = [failure for batch in batches for failure in contact.read_script_failures(host, batch, bin_dir)]
     return [Complaint(each["step"], each["script"], each["line"], each["message"], each["said"]) for each in failures]

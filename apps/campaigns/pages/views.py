@@ -72,7 +72,7 @@ def workload_add(request: HttpRequest) -> HttpResponse:
     form = _edited_form(request) if request.method == "POST" else _blank_form(request, base)
     form.offer_teams(user_of(request))
     if form.is_bound and form.is_valid() and "check" in request.POST:
-        _check_form(request, form)
+        _show_complaints(request, form)
     elif form.is_bound and form.is_valid():
         fields = form.cleaned_data
         try:
@@ -87,12 +87,12 @@ def workload_add(request: HttpRequest) -> HttpResponse:
     return page(request, "campaigns/workloads/form.html", context, form)
 
 
-def _check_form(request: HttpRequest, form: WorkloadForm) -> None:
+def _show_complaints(request: HttpRequest, form: WorkloadForm) -> None:
     """Check the steps as entered on a host. Nothing is saved."""
     try:
         typed_steps = steps.read(form.steps())
         steps.check(typed_steps)
-        checked = scripts.check(typed_steps, _host(request), by=user_of(request))
+        checked = scripts.ask_tools(typed_steps, _host(request), by=user_of(request))
     except PlanError as error:
         form.blame(error)
     except ProvingError as error:
@@ -116,7 +116,7 @@ def workload_check(request: HttpRequest, pk: int) -> HttpResponse:
     """Show the workload with the complaints of a host's tools about its scripts."""
     workload = get_object_or_404(Workload, pk=pk)
     try:
-        checked = scripts.check(workload.steps, _host(request), by=user_of(request))
+        checked = scripts.ask_tools(workload.steps, _host(request), by=user_of(request))
     except ProvingError as error:
         messages.error(request, spoken(error))
         return redirect(f"{reverse('workload_detail', args=[workload.name])}?r={workload.revision}")

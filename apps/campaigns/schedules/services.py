@@ -118,7 +118,7 @@ def _locked(schedule: Schedule) -> Schedule:
 
 def _arm(schedule: Schedule, by: User, now: datetime) -> None:
     """Check and save it; an active one gets its next time."""
-    calendar = times.check(schedule.when, schedule.time_zone)
+    calendar = times.read_entered(schedule.when, schedule.time_zone)
     windows.read(schedule.windows, schedule.time_zone)
     if not LEAST_LATE_MIN <= schedule.late_by_min <= MOST_LATE_MIN:
         message = f"{schedule.late_by_min} is not a number of minutes from {LEAST_LATE_MIN} to {MOST_LATE_MIN:,}"

@@ -50,7 +50,7 @@ class Times:
         return [each.astimezone(self.zone) for each in islice(self.after(at), count)]
 
 
-def check(when: str, time_zone: str) -> Times:
+def read_entered(when: str, time_zone: str) -> Times:
     """The same as `read`, for what a user enters. PlanError if it never occurs, or too often. Takes up to a second."""
     times = read(when, time_zone)
     occurrences = list(islice(times.after(ANY), CHECKED_TIMES))

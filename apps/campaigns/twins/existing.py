@@ -42,8 +42,8 @@ def preparation(
     tables = {table for each in parsed for table in each.tables}
     columns = [column for each in parsed for column in each.columns()]
     columns += [domains[number] for _, number in used]
-    check = _check(tables, {(each.table, each.column.name) for each in columns})
-    statements = [check, f"drop schema if exists {OWN_SCHEMA} cascade", f"create schema {OWN_SCHEMA}"]
+    presence = _presence_sql(tables, {(each.table, each.column.name) for each in columns})
+    statements = [presence, f"drop schema if exists {OWN_SCHEMA} cascade", f"create schema {OWN_SCHEMA}"]
     for kind, number in sorted(used):
         make = _values if kind == "value" else _sequence
         statements += make(domains[number], schema.tables[domains[number].table].captured.rows)
@@ -55,7 +55,7 @@ def preparation(
     return ";\n".join(statements) + ";\n"
 
 
-def _check(tables: Collection[Key], columns: Collection[tuple[Key, str]]) -> str:
+def _presence_sql(tables: Collection[Key], columns: Collection[tuple[Key, str]]) -> str:
     """Raises an error that names the tables that are missing, and the missing columns of the others."""
     paths = sorted([*((table, "") for table in tables), *columns])
     rows = ", ".join(

@@ -37,7 +37,7 @@ MOST_LISTED = 1 << 20
 
 
 def cpus(value: Any) -> str:
-    """Check a list of CPUs, which has no more CPUs than any machine: each one becomes an object here."""
+    """What is wrong with a list of CPUs, which has no more CPUs than any machine: each one becomes an object here."""
     try:
         cpulist.count(value)
     except (ValueError, AttributeError):
@@ -54,14 +54,14 @@ def _with_lists(name: str, rows: Shape) -> Shape:
     """Return a shape of rows whose lists of CPUs in the field `name` have at most MOST_LISTED CPUs together: pages and
     plans parse each list."""
 
-    def check(value: Any) -> str:
+    def problem_of(value: Any) -> str:
         if wrong := rows(value):
             return wrong
         lists = (row[name] if isinstance(row[name], list) else [row[name]] for row in value)
         listed = sum(map(cpulist.count, chain.from_iterable(lists)))
         return "" if listed <= MOST_LISTED else f"{name}: {listed:,} CPUs in lists, at most {MOST_LISTED:,}"
 
-    return check
+    return problem_of
 
 
 def _rows(most: int, needed: dict[str, Shape], known: dict[str, Shape] | None = None) -> Shape:

@@ -60,37 +60,37 @@ def _shown(value: Any) -> str:
 def text(most: int = MAX_TEXT, pattern: str = "") -> Shape:
     compiled = re.compile(pattern, re.DOTALL)
 
-    def check(value: Any) -> str:
+    def problem_of(value: Any) -> str:
         if not isinstance(value, str) or len(value) > most:
             return f"{_shown(value)} is not text of at most {most} characters"
         return "" if not pattern or compiled.fullmatch(value) else f"{_shown(value)} does not match {pattern}"
 
-    return check
+    return problem_of
 
 
 def word(*choices: str) -> Shape:
-    def check(value: Any) -> str:
+    def problem_of(value: Any) -> str:
         return (
             "" if isinstance(value, str) and value in choices else f"{_shown(value)} is not one of {', '.join(choices)}"
         )
 
-    return check
+    return problem_of
 
 
 def whole(low: int = 0, most: int = MAX_BIGINT) -> Shape:
-    def check(value: Any) -> str:
+    def problem_of(value: Any) -> str:
         fine = isinstance(value, int) and not isinstance(value, bool) and low <= value <= most
         return "" if fine else f"{_shown(value)} is not an integer from {low} to {most}"
 
-    return check
+    return problem_of
 
 
 def number(low: float = -1e300, most: float = 1e300) -> Shape:
-    def check(value: Any) -> str:
+    def problem_of(value: Any) -> str:
         fine = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= most
         return "" if fine else f"{_shown(value)} is not a number from {low:g} to {most:g}"
 
-    return check
+    return problem_of
 
 
 def truth(value: Any) -> str:
@@ -108,7 +108,7 @@ def maybe(shape: Shape) -> Shape:
 
 
 def many(shape: Shape, most: int) -> Shape:
-    def check(value: Any) -> str:
+    def problem_of(value: Any) -> str:
         if not isinstance(value, list) or len(value) > most:
             return (
                 f"{len(value):,} entries, at most {most:,}"
@@ -117,13 +117,13 @@ def many(shape: Shape, most: int) -> Shape:
             )
         return next((f"[{place}]: {wrong}" for place, each in enumerate(value) if (wrong := shape(each))), "")
 
-    return check
+    return problem_of
 
 
 def table(shape: Shape, most: int, name: int = 200) -> Shape:
     """Return the shape of an object with arbitrary names: at most `most`, of at most `name` characters each."""
 
-    def check(value: Any) -> str:
+    def problem_of(value: Any) -> str:
         if not isinstance(value, dict) or len(value) > most:
             return (
                 f"{len(value):,} names, at most {most:,}"
@@ -134,14 +134,14 @@ def table(shape: Shape, most: int, name: int = 200) -> Shape:
             return f"a name has more than {name} characters"
         return next((f"{key:.60}: {wrong}" for key, each in value.items() if (wrong := shape(each))), "")
 
-    return check
+    return problem_of
 
 
 def record(needed: Mapping[str, Shape], known: Mapping[str, Shape] | None = None, *, closed: bool = False) -> Shape:
     """Return the shape of an object with all of `needed`, optionally `known`, and others unless it is `closed`."""
     shapes = {**needed, **(known or {})}
 
-    def check(value: Any) -> str:
+    def problem_of(value: Any) -> str:
         if not isinstance(value, dict):
             return f"{_shown(value)} is not an object"
         if missing := [name for name in needed if name not in value]:
@@ -151,7 +151,7 @@ def record(needed: Mapping[str, Shape], known: Mapping[str, Shape] | None = None
         wrong = ((name, shape(value[name])) for name, shape in shapes.items() if name in value)
         return next((f"{name}: {problem}" for name, problem in wrong if problem), "")
 
-    return check
+    return problem_of
 
 
 STEP = text(40)

@@ -110,7 +110,7 @@ class RemoteActions(viewsets.GenericViewSet[Host]):
     def check_remote_server(self, request: Request, pk: str) -> Response:
         """Connect to a remote server from the host, and read its version, rights and round-trip time."""
         host, body = self.get_object(), body_of(request, RemoteNameSerializer)
-        server = services.check_remote_server(host, body["name"], by=user_of(request))
+        server = services.query_remote_server(host, body["name"], by=user_of(request))
         return Response(RemoteServerSerializer(server).data)
 
     @extend_schema(request=RemoteNameSerializer, responses=RemoteServerSerializer(many=True))

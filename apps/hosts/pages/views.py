@@ -215,8 +215,8 @@ def _save_remote(host: Host, by: User, request: HttpRequest) -> None:
     remote_servers.register(host, request.POST.get("name", "").strip(), by=by, **remote_fields(request.POST))
 
 
-def _check_remote(host: Host, by: User, request: HttpRequest) -> list[str]:
-    server = services.check_remote_server(host, request.POST.get("name", ""), by=by)
+def _describe_remote(host: Host, by: User, request: HttpRequest) -> list[str]:
+    server = services.query_remote_server(host, request.POST.get("name", ""), by=by)
     if server.check_error:
         raise HostError(server, server.check_error["message"], hint=server.check_error["hint"])
     facts = server.checked
@@ -281,7 +281,7 @@ ACTIONS: dict[str, tuple[Action, Role, str]] = {
     "allow-path": (_allow_path, Role.ADMIN, "Workloads can now write there, in your name."),
     "forbid-path": (_forbid_path, Role.ADMIN, "No longer allowed. Runs that were planned on it will fail."),
     "save-remote": (_save_remote, Role.ADMIN, "The remote server is saved. Check its connection next."),
-    "check-remote": (_check_remote, Role.OPERATOR, "{host} reaches the server."),
+    "check-remote": (_describe_remote, Role.OPERATOR, "{host} reaches the server."),
     "remove-remote": (_remove_remote, Role.ADMIN, "Removed. Runs that were planned on it will fail."),
     "forbid-reboots": (_forbid_reboots, Role.ADMIN, "Campaigns can no longer restart {host}."),
 }

@@ -126,7 +126,7 @@ def find(address: str, chart: str = "") -> ChartAddress:
     return ChartAddress(match.view_name, next(iter(match.kwargs.values()), None), split.query, name)
 
 
-def check(address: str, chart: str = "") -> tuple[ChartAddress, str]:
+def complete(address: str, chart: str = "") -> tuple[ChartAddress, str]:
     """Return the same with its choices in full, so that it keeps its meaning, and a title.
 
     PlanError if there is no such object, or if it does not have what the URL selects."""

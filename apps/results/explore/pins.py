@@ -57,7 +57,7 @@ def pin(*, by: User, address: str, chart: str = "", title: str = "", note: str =
     """Save a chart as the URL of its page selects it: last on the dashboard, or only as a link. The default title is
     that of its page."""
     require(by, Role.OPERATOR, "save a view")
-    place, shows = chart_addresses.check(address, chart)
+    place, shows = chart_addresses.complete(address, chart)
     made = Pin(title=title.strip() or short(shows), note=note.strip(), shows=short(shows, "shows"), by=by)
     made.address, made.chart = place.address, place.chart
     made.position = _last() if dashboard else None

@@ -97,11 +97,11 @@ def chosen(table: Table, overrides: Mapping[str, Use]) -> dict[str, dict[str, An
     for header, use in overrides.items():
         if header not in uses:
             raise FormatError(f"columns.{header}", "the table has no such column", hint=", ".join(table.head))
-        uses[header] = _checked(header, dict(use))
+        uses[header] = _valid_use(header, dict(use))
     return uses
 
 
-def _checked(header: str, use: dict[str, Any]) -> dict[str, Any]:
+def _valid_use(header: str, use: dict[str, Any]) -> dict[str, Any]:
     where = f"columns.{header}"
     if use.get("as") not in USES:
         raise FormatError(where, f"{use.get('as')!r} is not a use of a column", hint=f"one of {', '.join(USES)}")

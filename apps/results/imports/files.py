@@ -62,7 +62,7 @@ def gather(uploads: Iterable[tuple[str, bytes]]) -> list[File]:
     gathered: list[File] = []
     left = LARGEST_CONTENTS
     for name, content in uploads:
-        added = _unzip(name, content, left) if content.startswith(ZIP) else [File(_checked(name), content)]
+        added = _unzip(name, content, left) if content.startswith(ZIP) else [File(_valid_path(name), content)]
         left -= sum(len(file.content) for file in added)
         gathered += added
         _check_amount(len(gathered), LARGEST_CONTENTS - left)
@@ -119,7 +119,7 @@ def _members(name: str, archive: zipfile.ZipFile, left: int) -> Iterator[File]:
 def _member(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo, left: int) -> File:
     """Unpack a member up to its declared size. One with more content fails its checksum and is refused."""
     where = f"{name}: {member.filename[:80]}"
-    path = _checked(member.filename)
+    path = _valid_path(member.filename)
     if member.flag_bits & _ENCRYPTED:
         raise PlanError(where, "the file is encrypted", hint="create the zip without a password")
     if stat.S_ISLNK(member.external_attr >> 16):
@@ -135,7 +135,7 @@ def _member(name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo, left: 
     return File(path, content)
 
 
-def _checked(path: str) -> str:
+def _valid_path(path: str) -> str:
     parts = path.split("/")
     if not path or path.startswith("/") or "\\" in path or ":" in parts[0] or {"", ".", ".."} & set(parts):
         raise PlanError(

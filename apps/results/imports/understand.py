@@ -236,7 +236,7 @@ def _assembled(readings: Sequence[Reading], order: Mapping[str, Sequence[str]], 
         else:
             runs[*place, block] = replace(run, steps={**run.steps, step: step_reading})
     ordered = _ordered(runs.values())
-    _check(ordered, factors, notes)
+    _note_problems(ordered, factors, notes)
     return Understood(ordered, _factors(ordered, factors, order), _steps(ordered, notes), notes, profiles=profiles)
 
 
@@ -291,7 +291,7 @@ def _factors(
     return [{"name": name, "levels": [{"label": label, "set": {}} for label in levels[name]]} for name in factors]
 
 
-def _check(runs: Sequence[DraftRun], factors: Sequence[str], notes: list[Note]) -> None:
+def _note_problems(runs: Sequence[DraftRun], factors: Sequence[str], notes: list[Note]) -> None:
     if not runs:
         notes.append(Note("error", "files", "no run was found in the files", "see the message for each file"))
     elif not any(run.outcome == "ok" for run in runs):

@@ -65,7 +65,7 @@ def pin_new(request: HttpRequest, chart: str, of: str) -> HttpResponse:
     """Save a view. The form gets the page's URL, with its choices after the name of the chart."""
     address = "?".join(filter(None, (quote(f"/{of}"), request.META["QUERY_STRING"])))
     try:
-        place, shows = chart_addresses.check(address, chart)
+        place, shows = chart_addresses.complete(address, chart)
     except PlanError as error:
         answer = page(request, "results/explore/pin_form.html", {"refusal": spoken(error)})
         answer.status_code = UNPROCESSABLE

@@ -18,10 +18,10 @@ def _row(subject: str) -> Shape:
     """Return the shape of an object with a text named `subject`, and numbers."""
     named, numbers = record({subject: text()}), table(number(), MAX_ENTRIES)
 
-    def check(value: Any) -> str:
+    def problem_of(value: Any) -> str:
         return named(value) or numbers({name: each for name, each in value.items() if name != subject})
 
-    return check
+    return problem_of
 
 
 _COUNTERS = record(

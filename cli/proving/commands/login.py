@@ -34,7 +34,7 @@ CiJob = Annotated[
 
 def login(ctx: typer.Context, url: Url, token: Token = "", ci: CiJob = None, json: Json = False) -> None:
     """Check a token with the server, and store address and token. In a CI job, exchange its ID token for one."""
-    address = config.checked(url)
+    address = config.valid_url(url)
     if ci:
         token = _exchange(address, ci)
     credentials = config.Login(address, token or _read_token(url))

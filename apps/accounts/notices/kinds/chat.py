@@ -43,7 +43,7 @@ class Chat(ChannelKind):
     for_admins = True
 
     def check(self, values: Mapping[str, str]) -> None:
-        posting.check(values["address"])
+        posting.resolve_url(values["address"])
 
     def send(self, delivery: Delivery) -> int:
         parts = message(delivery)

@@ -33,7 +33,7 @@ class Matrix(ChannelKind):
     for_admins = True
 
     def check(self, values: Mapping[str, str]) -> None:
-        if posting.check(values["address"]).query:
+        if posting.resolve_url(values["address"]).query:
             raise PlanError(
                 "address", "a homeserver's URL has no query", hint="use a URL such as https://matrix.example.org"
             )

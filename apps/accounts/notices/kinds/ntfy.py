@@ -40,7 +40,7 @@ class Ntfy(ChannelKind):
     for_admins = True
 
     def check(self, values: Mapping[str, str]) -> None:
-        parts = posting.check(values["address"])
+        parts = posting.resolve_url(values["address"])
         if parts.path.strip("/") or parts.query:
             hint = "use a URL such as https://ntfy.sh, and enter the topic in its own field"
             raise PlanError("address", "the URL of a ntfy server has no path and no query", hint=hint)

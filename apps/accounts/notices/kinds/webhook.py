@@ -30,7 +30,7 @@ class Webhook(ChannelKind):
     for_admins = signed = True
 
     def check(self, values: Mapping[str, str]) -> None:
-        posting.check(values["address"])
+        posting.resolve_url(values["address"])
 
     def send(self, delivery: Delivery) -> int:
         channel, body = delivery.channel, json.dumps(message(delivery), ensure_ascii=False).encode()

@@ -56,7 +56,7 @@ def _scripts(campaign: Campaign) -> Iterator[StartCheck]:
     for share in preview.shares:
         name = share.host.name
         try:
-            unchecked = scripts.check_runs(specs_on(campaign, preview, share.host), share.host)
+            unchecked = scripts.unchecked_reason(specs_on(campaign, preview, share.host), share.host)
         except PlanError as error:
             yield StartCheck(name, "scripts", FAILED, error.message, hint=error.hint)
         else:

@@ -35,7 +35,7 @@ class Command(BaseCommand):
     def check_backup(self, file: Path) -> None:
         try:
             piped = str(file) == "-"
-            checked = backup.check_from(sys.stdin.buffer, "standard input") if piped else backup.check(file)
+            checked = backup.verify_from(sys.stdin.buffer, "standard input") if piped else backup.verify_file(file)
         except ProvingError as error:
             raise CommandError(str(error)) from error
         rows, made_at = sum(checked.manifest["rows"].values()), checked.manifest["made_at"]

@@ -57,7 +57,7 @@ def test_a_server_is_checked_and_measured_with_proven_settings(
 ) -> None:
     before = served.snapshot()
 
-    checked = services.check_remote_server(shop, "shop", by=admin)
+    checked = services.query_remote_server(shop, "shop", by=admin)
     campaign = campaigns.finish(campaigns.start(shop, admin, factor("work_mem", "8MB"), target=SHOP, time_s=1))
 
     assert (checked.check_error, checked.checked["version"][:3]) == (None, "15.")
@@ -73,10 +73,10 @@ def test_a_server_is_checked_and_measured_with_proven_settings(
 
 
 def test_a_failed_check_stores_its_error_beside_the_earlier_answer(shop: Host, admin: User, served: Served) -> None:
-    services.check_remote_server(shop, "shop", by=admin)
+    services.query_remote_server(shop, "shop", by=admin)
     served.sql(f"alter role {PLAIN} password 'another'")
 
-    failed = services.check_remote_server(shop, "shop", by=admin)
+    failed = services.query_remote_server(shop, "shop", by=admin)
 
     assert "password authentication failed" in failed.check_error["message"] and failed.check_error["hint"]
     assert failed.checked["version"].startswith("15.")

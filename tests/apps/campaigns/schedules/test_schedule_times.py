@@ -57,7 +57,7 @@ def test_words_become_a_cron_expression(when: str, shown: str, cron: str) -> Non
 )
 def test_an_invalid_schedule_is_refused_with_the_accepted_forms(when: str, message: str) -> None:
     with pytest.raises(PlanError, match=message) as refused:
-        times.check(when, "UTC")
+        times.read_entered(when, "UTC")
 
     assert refused.value.subject == "when"
     assert refused.value.hint

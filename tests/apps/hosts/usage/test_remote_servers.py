@@ -152,7 +152,7 @@ def test_the_answer_of_a_check_is_dropped_if_the_server_was_changed_meanwhile(
     monkeypatch.setattr(services.ssh, "Link", Link)
     monkeypatch.setattr(services.contact, "record_contact", lambda *arguments: None)
 
-    server = services.check_remote_server(host, "shop", by=admin)
+    server = services.query_remote_server(host, "shop", by=admin)
 
     assert (server.port, server.checked, server.checked_at) == (6432, {}, None)
 

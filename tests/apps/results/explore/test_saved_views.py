@@ -43,7 +43,7 @@ def explorer(campaign: Campaign, query: str = "") -> str:
 
 
 def test_a_saved_address_includes_its_default_choices(campaign: Campaign) -> None:
-    place, title = chart_addresses.check(explorer(campaign, "?shape=heat&view=table&theme=dark"))
+    place, title = chart_addresses.complete(explorer(campaign, "?shape=heat&view=table&theme=dark"))
 
     query = "figure=measure.latency_avg&x=shared_buffers&colour=huge+pages&shape=heat&scale=absolute"
     assert place.address == explorer(campaign, f"?{query}")
@@ -69,7 +69,7 @@ def test_a_saved_address_includes_its_default_choices(campaign: Campaign) -> Non
 )
 def test_an_invalid_address_is_refused_with_the_accepted_ones(address: str, why: str) -> None:
     with pytest.raises(PlanError, match=why) as refused:
-        chart_addresses.check(address)
+        chart_addresses.complete(address)
 
     assert refused.value.subject == "address"
     assert repr(address[:20])[:-1] in refused.value.message
@@ -95,7 +95,7 @@ def test_an_address_of_an_object_that_does_not_exist_names_the_object(campaign: 
 
     for (address, chart), why in refusals.items():
         with pytest.raises(PlanError, match=why) as refused:
-            chart_addresses.check(address, chart)
+            chart_addresses.complete(address, chart)
         assert refused.value.hint, address
 
 
@@ -120,7 +120,7 @@ def test_every_chart_of_every_page_is_drawn_where_its_place_says(
         for chart in page.charts:
             if chart in ("heat", "spread"):  # of runs with a log, or of fio
                 continue
-            place, _ = chart_addresses.check(of[name], chart)
+            place, _ = chart_addresses.complete(of[name], chart)
             assert client.get(place.figure).status_code == 200, chart
             assert client.get(place.address).status_code == 200, chart
             assert not place.csv or client.get(place.csv).status_code == 200, chart
@@ -140,7 +140,7 @@ def test_a_new_saved_view_has_the_title_of_its_page_and_is_last(campaign: Campai
 
 
 def test_a_comparison_says_which_side_is_which(campaign: Campaign) -> None:
-    _, title = chart_addresses.check(pinned.comparison(campaign, "8GB, off", "8GB, on", "1GB, on"))
+    _, title = chart_addresses.complete(pinned.comparison(campaign, "8GB, off", "8GB, on", "1GB, on"))
 
     others = "shared_buffers=8GB, huge pages=on (B) and shared_buffers=1GB, huge pages=on (C)"
     sides = f"{others} against shared_buffers=8GB, huge pages=off (A)"
