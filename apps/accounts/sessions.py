@@ -69,7 +69,7 @@ class SessionStore(DatabaseStore):
         return row
 
 
-def note(request: HttpRequest) -> None:
+def record_login(request: HttpRequest) -> None:
     """Record address and browser at the login."""
     request.session[ADDRESS] = request.META.get("REMOTE_ADDR", "")
     request.session[AGENT] = request.headers.get("User-Agent", "")[:300]

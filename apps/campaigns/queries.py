@@ -189,7 +189,7 @@ def _progress(campaign: Campaign, counts: dict[str, Any]) -> Progress:
     return Progress(**counts, eta_s=eta_s)
 
 
-def counted(campaigns: Iterable[Campaign]) -> list[Campaign]:
+def with_run_counts(campaigns: Iterable[Campaign]) -> list[Campaign]:
     """Return the campaigns with their number of runs as `total`, `ended` and `failed`; one query."""
     listed = list(campaigns)
     rows = Run.objects.filter(campaign__in=listed).order_by().values("campaign")
@@ -225,7 +225,7 @@ class Break:
     @property
     def sentence(self) -> str:
         before, after = f"run {self.before_position + 1}", f"run {self.after_position + 1}"
-        return changes.sentence(before, after, self.changes)
+        return changes.change_warning(before, after, self.changes)
 
     @property
     def listed(self) -> str:

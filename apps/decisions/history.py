@@ -8,7 +8,7 @@ from apps.decisions.models import Decision, Event
 from apps.hosts.models import Host
 
 
-def note(
+def add_event(
     decision: Decision,
     kind: Event.Kind,
     text: str = "",

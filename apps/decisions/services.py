@@ -14,7 +14,7 @@ from agents.wire.protocol import digest
 from apps.accounts.models import Role, Team, User
 from apps.accounts.services import audit, require, save
 from apps.campaigns.models import Campaign
-from apps.decisions.history import note
+from apps.decisions.history import add_event
 from apps.decisions.models import Comment, Decision, Event
 from apps.decisions.validity import measured_conditions, staleness
 from apps.hosts.models import Host
@@ -189,7 +189,7 @@ def renew_decision(decision: Decision, review_on: date | None, *, by: User) -> D
         raise PlanError("status", f"{decision} is {decision.status}", hint=hint)
     before = {"status": decision.status, "review_on": str(decision.review_on or "")}
     after = {"id": decision.pk, "review_on": str(review_on or "")}
-    note(decision, Kind.RENEWED, f"until {review_on}" if review_on else "for good", by=by)
+    add_event(decision, Kind.RENEWED, f"until {review_on}" if review_on else "for good", by=by)
     audit(by, "decision.renewed", decision, before=before, after=after)
     decision.refresh_from_db(fields=["status", "review_on"])
     return decision
@@ -201,7 +201,7 @@ def expire_due() -> None:
         with transaction.atomic():
             due = Decision.objects.filter(pk=decision.pk, status=Status.ACCEPTED, review_on=decision.review_on)
             if due.update(status=Status.EXPIRED):
-                note(decision, Kind.EXPIRED, f"its review date was {decision.review_on}")
+                add_event(decision, Kind.EXPIRED, f"its review date was {decision.review_on}")
                 audit(None, "decision.expired", decision, after={"id": decision.pk})
 
 
@@ -211,7 +211,7 @@ def export(decision: Decision, host: Host, name: str) -> tuple[str, str]:
         hint = "only a decision that names the chosen level defines values to set"
         raise PlanError("decision", f"{decision} sets nothing", hint=hint)
     title = f"Decision {decision.pk}, {decision.title}, on {host}, evidence sha256 {decision.evidence_digest[:12]}"
-    suffix, text = tuning.written(decision.settings, host, name, title)
+    suffix, text = tuning.exported_text(decision.settings, host, name, title)
     return f"decision-{decision.pk}-{host}{suffix}", text
 
 
@@ -236,7 +236,7 @@ def _move(decision: Decision, to: Status, *, by: User, text: str = "") -> Decisi
         hint = f"only a decision that is {' or '.join(FROM[to])} can become {to.value}"
         raise PlanError(field, f"{decision} is {decision.status}", hint=hint)
     decision.refresh_from_db(fields=["status"])
-    note(decision, Kind(to.value), text, by=by)
+    add_event(decision, Kind(to.value), text, by=by)
     audit(by, f"decision.{to.value}", decision, before={"status": before}, after={"id": decision.pk, "status": to})
     return decision
 

@@ -135,8 +135,8 @@ def record_contact(host: Host, hello: dict[str, Any]) -> None:
     if hello["recovered"]:
         _audit_restored(host, hello["recovered"])
     if hello["dirty"]:
-        report(host, hello["dirty"][0], Trouble.Kind.DIRTY)
-        quarantine(host, f"settings of run {named(hello['dirty'])} could not be restored")
+        report_trouble(host, hello["dirty"][0], Trouble.Kind.DIRTY)
+        quarantine(host, f"settings of run {first_names(hello['dirty'])} could not be restored")
     if hello["conflicts"]:
         _report_conflicts(host, hello["conflicts"])
 
@@ -161,7 +161,7 @@ def _report_conflicts(host: Host, runs: list[str]) -> None:
     if len(new) > room:
         quarantine(host, f"it reports conflicts of {len(runs):,} runs; at most {MAX_TROUBLES} are kept open")
     for run in new[: max(0, room)]:
-        report(host, run, Trouble.Kind.CONFLICT)
+        report_trouble(host, run, Trouble.Kind.CONFLICT)
 
 
 def ask(host: Host, verb: str) -> Any:
@@ -192,16 +192,16 @@ def release_host(host: Host) -> None:
 @transaction.atomic
 def _released(host: Host, recovered: list[dict[str, Any]], dirty: list[str]) -> None:
     did = [f"run {status['run']}: {action}" for status in recovered for action in status.get("did") or ["restored"]]
-    left = f"still not restored after run {named(dirty)}; see the manifest of that run in {host.spool_dir}/jobs/"
+    left = f"still not restored after run {first_names(dirty)}; see the manifest of that run in {host.spool_dir}/jobs/"
     state = {"state": Host.State.QUARANTINED, "state_reason": left} if dirty else {"state": Host.State.READY}
     Host.objects.filter(pk=host.pk).update(**{"state_reason": "", "release_requested_at": None, **state})
     mended = host.troubles.filter(kind=Trouble.Kind.DIRTY, closed_at=None).exclude(run__in=dirty)
     resolution = _short("; ".join(did)) or "the agent found nothing left to restore"
     mended.update(closed_at=timezone.now(), closed_by=host.release_requested_by, resolution=resolution)
-    audit(None, "host.restored", host, after={"recovered": recovered, "dirty": named(dirty)})
+    audit(None, "host.restored", host, after={"recovered": recovered, "dirty": first_names(dirty)})
 
 
-def report(
+def report_trouble(
     host: Host, run: UUID | str, kind: str, keys: list[dict[str, Any]] | None = None, problems: list[str] | None = None
 ) -> None:
     """Report a problem for users, once for each run and kind. Details may be added later."""
@@ -218,7 +218,7 @@ def _within(listed: list[T]) -> list[T]:
     return [each for each, size in zip(listed, sizes, strict=False) if size <= MAX_TROUBLE_BYTES]
 
 
-def named(listed: Sequence[str]) -> str:
+def first_names(listed: Sequence[str]) -> str:
     """Return the first MAX_NAMED of these, and how many more there are."""
     more = f" and {len(listed) - MAX_NAMED:,} more" if len(listed) > MAX_NAMED else ""
     return f"{', '.join(listed[:MAX_NAMED])}{more}"
@@ -254,7 +254,7 @@ def ask_health(host: Host, link: ssh.Link) -> list[health.Row]:
     reported = link.call("health", paths=[host.spool_dir, host.data_dir])
     at = health.clock(asked_at, reported["wall"], time.time())
     limits = health.Limits(settings.HEALTH_FREE_MIB, settings.HEALTH_CLOCK_S, settings.HEALTH_CELSIUS)
-    return health.judge(reported, link.hello, at, limits)
+    return health.health_rows(reported, link.hello, at, limits)
 
 
 def record_health(host: Host, rows: list[health.Row]) -> None:

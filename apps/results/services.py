@@ -22,7 +22,7 @@ from apps.request_values import whole
 from apps.results.imports import files, mapping
 from apps.results.imports.files import File
 from apps.results.imports.reading import FIGURES
-from apps.results.imports.understand import DraftRun, Note, Understood, problem, understand
+from apps.results.imports.understand import DraftRun, Note, Understood, first_error, understand
 from apps.results.models import Import, ImportedFile, Measurement
 from apps.tuning.models import Revision
 from common.errors import PlanError
@@ -64,7 +64,7 @@ def upload(uploads: Iterable[tuple[str, bytes]], *, by: User) -> tuple[Import, b
 
 
 @transaction.atomic
-def say(import_row: Import, new_mapping: Mapping[str, Any], *, by: User) -> Import:
+def store_mapping(import_row: Import, new_mapping: Mapping[str, Any], *, by: User) -> Import:
     """Store the mapping of a draft, in the form of imports/mapping.py."""
     require(by, Role.OPERATOR, "import results")
     mapping.check(new_mapping)
@@ -128,7 +128,7 @@ def commit(import_row: Import, *, by: User) -> Campaign:
     if locked.campaign is not None:
         return locked.campaign
     understood = preview(locked)
-    if error := problem(understood):
+    if error := first_error(understood):
         raise error
     completed = mapping.complete(locked.mapping, understood.about)
     steps.metric(understood.steps, completed["metric"])

@@ -340,7 +340,7 @@ class SearchesViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @action(detail=True, filter_backends=[])
     def importance(self, request: Request, pk: str) -> Response:
         """Which settings matter, by the trials of the search. The first request after a round takes seconds."""
-        return Response(ImportanceSerializer(importance.answer(self.get_object())).data)
+        return Response(ImportanceSerializer(importance.importance_of(self.get_object())).data)
 
     def _changed(self, change: Callable[..., Any], **fields: Any) -> Response:
         search = self.get_object()

@@ -41,7 +41,7 @@ class Answer:
     settings: list[SettingImportance]
 
 
-def answer(search: Search) -> Answer:
+def importance_of(search: Search) -> Answer:
     """At most four queries. Takes seconds unless it is cached."""
     varied = space.read(search.space)
     measured = search.trials.filter(

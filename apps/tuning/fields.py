@@ -268,14 +268,14 @@ def parse(schema: Schema, text: str) -> Any:
     return text
 
 
-def shown(path: str, value: Any, schema: Schema) -> dict[str, Any]:
+def initial_values(path: str, value: Any, schema: Schema) -> dict[str, Any]:
     """Return initial values for the fields of `build(path, schema)`."""
     initial: dict[str, Any] = {}
     values, listed = value or {}, schema.get("properties", {})
     for name, inner in listed.items():
         each = values.get(name)
         if inner.get("type") == "object":
-            initial |= shown(f"{path}.{name}", each, inner)
+            initial |= initial_values(f"{path}.{name}", each, inner)
         elif each is not None:
             initial[f"{path}.{name}"] = _spelled(inner, each)
     if _free(schema):

@@ -39,7 +39,7 @@ class RevisionForm(forms.Form):
     def __init__(self, data: Any = None, *, settings: dict[str, Any] | None = None) -> None:
         initial: dict[str, Any] = {}
         for name, setting in SETTINGS.items():
-            initial |= fields.shown(f"settings.{name}", (settings or {}).get(name), setting.schema)
+            initial |= fields.initial_values(f"settings.{name}", (settings or {}).get(name), setting.schema)
         super().__init__(data, initial=initial)
         for name, setting in SETTINGS.items():
             self.fields.update(dict(fields.build(f"settings.{name}", setting.schema)))

@@ -86,11 +86,11 @@ def ask(settings: dict[str, Any], host: Host, *, by: User) -> Preview:
 def export(revision: Revision, host: Host, name: str) -> tuple[str, str]:
     """Return (file name, text) of a revision on a host in one of exports.FORMATS."""
     title = f"{revision} on {host}, sha256 {revision.digest[:12]}"
-    suffix, text = written(revision.settings, host, name, title)
+    suffix, text = exported_text(revision.settings, host, name, title)
     return f"{revision.profile.name}-r{revision.number}-{host}{suffix}", text
 
 
-def written(settings: dict[str, Any], host: Host, name: str, title: str) -> tuple[str, str]:
+def exported_text(settings: dict[str, Any], host: Host, name: str, title: str) -> tuple[str, str]:
     """Return (file name suffix, text) of settings on a host. PlanError for an unknown format."""
     if name not in FORMATS:
         raise PlanError("format", f"{name!r} is not a format", hint=f"accepted: {', '.join(FORMATS)}")

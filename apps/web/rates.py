@@ -42,7 +42,7 @@ class RequestRates(BaseThrottle):
     rates: list[Rate]
 
     def allow_request(self, request: Request, view: Any) -> bool:
-        self.rates = [counted(*limit) for limit in _limits(request)]
+        self.rates = [count_request(*limit) for limit in _limits(request)]
         request._request.rates = self.rates  # type: ignore[attr-defined]  # for the headers of its answer
         return not any(rate.exceeded for rate in self.rates)
 
@@ -60,7 +60,7 @@ def _limits(request: Request) -> list[tuple[str, int, int]]:
     return [limit for limit in limits if limit[2]]
 
 
-def counted(name: str, key: int, limit: int) -> Rate:
+def count_request(name: str, key: int, limit: int) -> Rate:
     """This request counted in the minute of the clock that it falls into."""
     minute, second = divmod(int(time.time()), WINDOW_S)
     place = f"rate:{name}:{key}:{minute}"

@@ -23,7 +23,7 @@ SYSCTLS = (
 )
 
 
-def host_state() -> dict[str, str]:
+def changeable_values() -> dict[str, str]:
     """Return values that a benchmark may change: sysctls, transparent huge pages, pools of huge pages. Absent ones are
     left out.
 

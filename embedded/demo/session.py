@@ -46,12 +46,12 @@ def start(stack: Stack, phases: Phases) -> None:
 
 def main(once: bool) -> int:
     """Return 0 on success. Without `once`, serve until Ctrl-C, which counts as success."""
-    before, phases = machine.host_state(), Phases()
+    before, phases = machine.changeable_values(), Phases()
     print(f"this machine before:\n{machine.describe(before)}")
     try:
         status = _stack(once, phases)
     finally:
-        changed = machine.differences(before, machine.host_state())
+        changed = machine.differences(before, machine.changeable_values())
         print("this machine afterwards: as before" if not changed else f"CHANGED on this machine: {'; '.join(changed)}")
     return status or int(bool(changed))
 

@@ -8,9 +8,9 @@ from embedded.demo import machine
 
 
 def test_host_state_reads_the_values_of_the_kernel() -> None:
-    state = machine.host_state()
+    state = machine.changeable_values()
     assert state["vm.swappiness"] == Path("/proc/sys/vm/swappiness").read_text().strip()
-    assert machine.differences(state, machine.host_state()) == []
+    assert machine.differences(state, machine.changeable_values()) == []
 
 
 def test_a_difference_names_both_values() -> None:

@@ -99,7 +99,7 @@ def subscribe(user: User) -> None:
 
 def health_of(host: Host, **changes: Any) -> list[health.Row]:
     reported = lies.HONEST["health"] | changes
-    return health.judge(reported, hello(host), health.Clock(0.0, 0.1), health.Limits(1024, 2.0, 95.0))
+    return health.health_rows(reported, hello(host), health.Clock(0.0, 0.1), health.Limits(1024, 2.0, 95.0))
 
 
 @pytest.mark.thorough
@@ -188,7 +188,9 @@ def test_ten_thousand_dirty_runs_are_counted_and_five_are_named(host: Host) -> N
 
     host.refresh_from_db()
     assert f"{runs[4]} and 9,995 more; see the manifest" in host.state_reason
-    left = health.judge(lies.HONEST["health"], hello(host, dirty=runs), health.Clock(0, 0), health.Limits(1, 2, 3))
+    left = health.health_rows(
+        lies.HONEST["health"], hello(host, dirty=runs), health.Clock(0, 0), health.Limits(1, 2, 3)
+    )
     assert "and 9,995 more" in health.failed(left)
     assert written() < 300_000
     contact._released(host, [{"run": runs[0], "did": ["x" * 200] * 20}] * 50, [])
@@ -206,7 +208,7 @@ def test_thousands_of_values_that_were_not_restored_are_counted(admin_client: Cl
     )
     sealed = {"conflicts": [], "clean": False, "error": None}
 
-    run_end.report(run, sealed)
+    run_end.report_problems(run, sealed)
 
     host, trouble = Host.objects.get(pk=run.host_id), Trouble.objects.get()
     assert host.state == Host.State.QUARANTINED

@@ -196,7 +196,7 @@ def end_well(run: Run, at: datetime, tps: float) -> None:
     for name, value, unit, better in figures:
         Measurement.objects.create(run=run, step="measure", name=name, value=value, unit=unit, better=better)
     fold.fold(run)
-    StepStability.objects.bulk_create(stability.judge(run))
+    StepStability.objects.bulk_create(stability.stability_findings(run))
     proof = {"checked": 2, "ok": 2, "lines": [f"cpu_affinity server: {run.spec['settings']['cpu_affinity']['server']}"]}
     Run.objects.filter(pk=run.pk).update(ingested_at=timezone.now(), proof=proof)
 
@@ -352,7 +352,7 @@ def went_stale(decision: Decision) -> None:
 def uploaded(by: User, *names: str, **mapping: Any) -> Import:
     """A draft of an import of these samples."""
     draft, _ = results.upload([(name, (storage.SAMPLES / name).read_bytes()) for name in names], by=by)
-    return results.say(draft, mapping, by=by)
+    return results.store_mapping(draft, mapping, by=by)
 
 
 def imported(by: User) -> Campaign:
@@ -415,7 +415,7 @@ def team() -> dict[str, Any]:
     left = finished(operator, broken, name="Huge pages on the old kernel", repetitions=3)
     dirty_run = left.runs.filter(outcome=Run.Outcome.FAILED).get()
     proofs.dirty(dirty_run)
-    contact.report(broken, left.runs.order_by("position")[0].pk, Trouble.Kind.CONFLICT, conflict.keys)
+    contact.report_trouble(broken, left.runs.order_by("position")[0].pk, Trouble.Kind.CONFLICT, conflict.keys)
     hosts.dismiss(Trouble.objects.get(host=broken, kind=Trouble.Kind.CONFLICT), by=operator)
     running = started(operator, busy, name="Scaling on the new kernel")
     now = timezone.now()

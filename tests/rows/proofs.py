@@ -66,7 +66,7 @@ def conflicted(run: Run) -> Trouble:
     keys = [{"key": SWAPPINESS["key"], "original": "60", "ours": "1", "found": "10"}]
     run.manifest = {**run.manifest, "conflicts": keys}
     run.save()
-    contact.report(run.host, run.pk, Trouble.Kind.CONFLICT, keys)
+    contact.report_trouble(run.host, run.pk, Trouble.Kind.CONFLICT, keys)
     return Trouble.objects.get(run=run.pk)
 
 
@@ -96,6 +96,6 @@ def dirty(run: Run) -> Trouble:
     run.manifest = {**run.manifest, "clean": False}
     run.save()
     keys = [{"key": POOL["key"], "original": "0", "ours": "2150", "found": "1871"}]
-    contact.report(run.host, run.pk, Trouble.Kind.DIRTY, keys, ["postmaster (pid 4711) is still running"])
+    contact.report_trouble(run.host, run.pk, Trouble.Kind.DIRTY, keys, ["postmaster (pid 4711) is still running"])
     contact.quarantine(run.host, f"run {run.pk} could not restore: {POOL['key']}")
     return Trouble.objects.get(run=run.pk)

@@ -67,7 +67,7 @@ def start(
 
 def small_storage(host: Host, seconds: int = 2) -> list[dict[str, Any]]:
     """The steps of the recipe `storage` on this host, each of seconds."""
-    steps = recipes.steps(recipes.get("storage"), allowed_paths.known(host))
+    steps = recipes.steps(recipes.get("storage"), allowed_paths.newest_facts(host))
     text = steps[2]["options"]["job_file"]
     for key, value in {"numjobs": 2, "ramp_time": 1, "size": "8m", "runtime": seconds}.items():
         text = "\n".join(f"{key}={value}" if line.startswith(f"{key}=") else line for line in text.splitlines())

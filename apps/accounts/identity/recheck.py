@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 def open_session(request: HttpRequest, account: ProviderAccount, confirmed: provider.Confirmed) -> None:
     """Log in the account's user. The session ends after PROVING_OIDC_SESSION_MIN in any case."""
     login(request, account.user, backend=BACKEND)
-    sessions.note(request)
+    sessions.record_login(request)
     length_s = settings.OIDC_SESSION_MIN * 60
     now = time.time()
     request.session[MARK] = {"ends": now + length_s, "confirmed": now, "renews": bool(confirmed.refresh_token)}

@@ -74,7 +74,7 @@ def log_in(request: HttpRequest, user: User, *, by: Passkey | None = None) -> No
     """Start the session of a user whose password was right, or whose passkey `by` was accepted."""
     reset = notices.reset_since(user, user.last_login)
     auth.login(request, user, backend=recheck.BACKEND)
-    sessions.note(request)
+    sessions.record_login(request)
     request.session.set_expiry(None)
     if reset:
         when = f"{reset.at:%Y-%m-%d %H:%M} UTC"

@@ -109,5 +109,5 @@ class TeamViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Gen
     def hand_over(self, request: Request) -> Response:
         """Move a host, profile, workload, data set or decision into a team, or with null out of its team."""
         fields = body_of(request, HandOverSerializer)
-        teams.hand_over(teams.named(fields["kind"], fields["name"]), fields["team"], by=user_of(request))
+        teams.hand_over(teams.owned_by_name(fields["kind"], fields["name"]), fields["team"], by=user_of(request))
         return Response(status=status.HTTP_204_NO_CONTENT)

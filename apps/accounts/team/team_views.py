@@ -105,12 +105,15 @@ def _remove_member(team: Team, by: User, request: HttpRequest) -> object:
 
 
 def _take(team: Team, by: User, request: HttpRequest) -> object:
-    return teams.hand_over(teams.named(request.POST.get("kind", ""), request.POST.get("name", "")), team, by=by)
+    return teams.hand_over(teams.owned_by_name(request.POST.get("kind", ""), request.POST.get("name", "")), team, by=by)
 
 
 def _give(team: Team, by: User, request: HttpRequest) -> object:
     """Give an object of this team to the team in `to`, or to the instance if that is empty."""
-    thing, key = teams.named(request.POST.get("kind", ""), request.POST.get("name", "")), request.POST.get("to", "")
+    thing, key = (
+        teams.owned_by_name(request.POST.get("kind", ""), request.POST.get("name", "")),
+        request.POST.get("to", ""),
+    )
     if thing.team_id != team.pk:
         raise PlanError(
             "name", f"{thing} does not belong to the team {team}", hint="the lists of the team show the names"

@@ -117,7 +117,7 @@ def _rows(thing: Owned) -> QuerySet[Any]:
     return rows.filter(name=getattr(thing, "name", "")) if hasattr(thing, "revision") else rows.filter(pk=thing.pk)
 
 
-def named(kind: str, name: str) -> Owned:
+def owned_by_name(kind: str, name: str) -> Owned:
     """The object with this name, or with this number if its kind has no names. PlanError if there is none."""
     if kind not in kinds():
         raise PlanError("kind", f"{kind!r} cannot belong to a team", hint="one of " + ", ".join(kinds()))

@@ -38,7 +38,7 @@ def check(kind: str, options: Mapping[str, Any], reset: str = "auto") -> None:
         raise PlanError(field, f"{error.value!r} is not accepted", hint=error.accepted) from error
 
 
-def needed(steps: Sequence[Step]) -> tuple[str, str]:
+def required_dataset(steps: Sequence[Step]) -> tuple[str, str]:
     """(kind of data set, step) of the first step that requires a kind of data set; ("", "") if none does."""
     required = ((WORKLOADS[step["kind"]].dataset, step["name"]) for step in steps if step["kind"] in WORKLOADS)
     return next((each for each in required if each[0]), ("", ""))
@@ -47,13 +47,13 @@ def needed(steps: Sequence[Step]) -> tuple[str, str]:
 def default_kind(steps: Sequence[Step]) -> str:
     """The kind of data set for these steps if the campaign names none; "" if they need none."""
     pgbench = any(step["kind"] == PGBENCH for step in steps)
-    return needed(steps)[0] or (PGBENCH if pgbench else "")
+    return required_dataset(steps)[0] or (PGBENCH if pgbench else "")
 
 
 def derived(steps: Sequence[Step]) -> DatasetSpec | None:
     """The data set for these steps if the campaign names none: the default one of the kind that they require, or
     pgbench's tables of their scale."""
-    kind, _ = needed(steps)
+    kind, _ = required_dataset(steps)
     if kind:
         return {"name": f"{kind} default", "kind": kind, "options": {}, "reset": "auto"}
     scales = {step["options"].get("scale", 1) for step in steps if step["kind"] == PGBENCH}
@@ -89,7 +89,7 @@ def resolve(
 
 
 def _check_kind(dataset: DatasetSpec | None, steps: Sequence[Step]) -> None:
-    kind, step = needed(steps)
+    kind, step = required_dataset(steps)
     if dataset and kind and dataset["kind"] != kind:
         problem = f"{dataset.get('name') or 'the data set'} is of kind {dataset['kind']}"
         hint = f"step {step} requires kind {kind}: choose such a data set, or none for the default"

@@ -141,7 +141,7 @@ def _threats_of_order(campaign: Campaign, factors: Sequence[Factor], combination
 
 def _together(campaign: Campaign, factors: Sequence[Factor], combinations: Sequence[Cell]) -> str:
     names = and_of([factor.name for factor in orders.costly(factors)])
-    if orders.groups(combinations) in (1, len(combinations)):
+    if orders.count_server_starts(combinations) in (1, len(combinations)):
         return "No combinations share a start of PostgreSQL, so the order is that of randomised blocks."
     grouped = f"Runs with the same {names} are grouped: {DRIFT} affects whole groups."
     if not orders.share_starts(combinations, campaign.target, campaign.reboot):

@@ -78,7 +78,7 @@ def _nested(kind: tuple[bytes, ...]) -> list[tuple[bytes, ...]]:
     return [kind[:depth] for depth in range(1, len(kind) + 1)]
 
 
-def starts(cells: Sequence[Cell], target: Mapping[str, Any], reboot: str = "never") -> dict[str, list[int]]:
+def start_numbers(cells: Sequence[Cell], target: Mapping[str, Any], reboot: str = "never") -> dict[str, list[int]]:
     """Return label -> numbers of the boot, the cluster and the start of the server that its runs share with those of
     other cells in a block, in the order fewest_restarts. {} if every run starts its own server.
 
@@ -100,11 +100,11 @@ def _numbered(paths: Mapping[str, Sequence[Any]]) -> dict[str, list[int]]:
 
 def share_starts(cells: Sequence[Cell], target: Mapping[str, Any], reboot: str) -> bool:
     """Return whether runs of some cells, but not of all, share a start of the server in each block."""
-    paths = {tuple(path) for path in starts(cells, target, reboot).values()}
+    paths = {tuple(path) for path in start_numbers(cells, target, reboot).values()}
     return 1 < len(paths) < len(cells)
 
 
-def groups(cells: Sequence[Cell]) -> int:
+def count_server_starts(cells: Sequence[Cell]) -> int:
     """Return the number of different server starts in a block."""
     return len({_kind(cell) for cell in cells})
 

@@ -57,7 +57,7 @@ class HostsByRole:
         return self.client or self.server
 
 
-def named(campaign: Campaign) -> list[tuple[str, str]]:
+def role_names(campaign: Campaign) -> list[tuple[str, str]]:
     """Return (role, name of the host) to show to users. One query, or none for a campaign without roles."""
     roles = campaign.roles
     if not roles:
@@ -115,7 +115,7 @@ def _named(field: str, key: Any, own: Mapping[str, str]) -> Member:
 
 
 def _member(field: str, host: Host, own: Mapping[str, str]) -> Member:
-    facts = allowed_paths.known(host)
+    facts = allowed_paths.newest_facts(host)
     if not facts:
         raise PlanError(field, f"{host} was never checked", hint="check the host: planning needs its facts")
     address = own.get(str(host.pk)) or host.address

@@ -69,7 +69,7 @@ def _attempt(run: Run, deadline: float, attempts: int) -> None:
 
 def _count(run: Run, error: Exception, count: int) -> None:
     """Try again after a pause, and show the cause on the run's page meanwhile. The last attempt ends the run."""
-    cause, agent = received.described(error), f"agent on {run.host}"
+    cause, agent = received.error_text(error), f"agent on {run.host}"
     message = f"the server could not process the run, attempt {count} of {MAX_ATTEMPTS}: {cause}"
     hint = "the server will try again; after the last attempt the run fails. To end it now, give it up"
     if count >= MAX_ATTEMPTS:
@@ -81,7 +81,7 @@ def _count(run: Run, error: Exception, count: int) -> None:
             if faults.is_of_server(failure):
                 raise
             log.exception("run %s: not ended", run.pk)
-            message = f"the server could not end the run after {count} attempts: {received.described(failure)}"
+            message = f"the server could not end the run after {count} attempts: {received.error_text(failure)}"
             hint = "the server will try again. Report this with the server's log"
     claims.wait(run, AgentError(agent, message, hint=hint), _pause_s(count), count)
 

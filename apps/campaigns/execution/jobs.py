@@ -166,7 +166,7 @@ class Job:
         outcome, error = self.result if self.is_done else (Run.Outcome.CANCELLED, None)
         self.save(state=Run.State.ENDED, outcome=outcome, error=error, manifest=self.row.manifest)
         if self.row.manifest:
-            run_end.report(self.row, self.row.manifest)
+            run_end.report_problems(self.row, self.row.manifest)
         leases.release(self.host.machine_id, self.pk)
 
     def forget(self, link: ssh.Link) -> None:

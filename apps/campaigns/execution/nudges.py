@@ -41,7 +41,7 @@ def watch(run_id: UUID | str) -> None:
         log.warning("cache unavailable, watchers of run %s not recorded: %s", run_id, error)
 
 
-def watched(run_id: UUID | str) -> bool:
+def is_watched(run_id: UUID | str) -> bool:
     """Whether a user watches the run; True if the cache is unavailable."""
     try:
         return bool(cache.get(_key(run_id)))

@@ -102,7 +102,7 @@ def hindrance(host: Host, run: Run, now: datetime) -> str:
     calendar = windows.read(host.windows, host.time_zone)
     reserved = reservations.in_force(host, now)
     if reserved:
-        until = windows.shown(reserved.until, calendar.zone, now)
+        until = windows.local_time(reserved.until, calendar.zone, now)
         return f"reserved by {reserved.by} until {until}: {reserved.reason}"
     return closed(calendar, queries.run_seconds(run) if calendar.windows else 0.0, now)
 
@@ -118,7 +118,7 @@ def closed(calendar: windows.Calendar, seconds: float, now: datetime) -> str:
         if inside
         else "outside its maintenance windows"
     )
-    return f"{where}: the next one begins {windows.shown(begins, calendar.zone, now)}"
+    return f"{where}: the next one begins {windows.local_time(begins, calendar.zone, now)}"
 
 
 def is_taken(hosts: Sequence[int]) -> bool:

@@ -64,10 +64,10 @@ class UnusableError(AgentError):
 
 def unusable(agent: str, error: Exception) -> UnusableError:
     """Return the error for an exception while data of an agent was processed."""
-    return UnusableError(plain(agent), f"its message cannot be processed: {described(error)}", hint=HINT)
+    return UnusableError(plain(agent), f"its message cannot be processed: {error_text(error)}", hint=HINT)
 
 
-def described(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """Return type and text of an exception, whose text may quote the data, in a form that can be stored."""
     return plain(f"{type(error).__name__}: {error}"[:MAX_CAUSE])
 

@@ -34,7 +34,7 @@ def close(run: Run, outcome: str, error: dict[str, Any] | None, manifest: dict[s
     run.save(update_fields=["state", "outcome", "error", "manifest", "ended_at", "next_tick_at", "claimed_until"])
     leases.release(run.host.machine_id, run.pk)
     if manifest:
-        report(run, manifest)
+        report_problems(run, manifest)
     halts.after(run)
     campaign_end.close_campaign(run.campaign_id)
     armed = queue.arm_host(run.host_id)
@@ -43,16 +43,16 @@ def close(run: Run, outcome: str, error: dict[str, Any] | None, manifest: dict[s
     return armed
 
 
-def report(run: Run | RunPart, manifest: dict[str, Any]) -> None:
+def report_problems(run: Run | RunPart, manifest: dict[str, Any]) -> None:
     """The problems of the host to report: values that others changed meanwhile, and values that were not restored."""
     if manifest["conflicts"]:
-        contact.report(run.host, run.pk, Trouble.Kind.CONFLICT, manifest["conflicts"])
+        contact.report_trouble(run.host, run.pk, Trouble.Kind.CONFLICT, manifest["conflicts"])
     if not manifest["clean"]:
         keys = _left(run)
         unproven = (manifest["error"] or {}).get("unproven") or []
         problems = [key for key in unproven if not any(left["key"] in key for left in keys)]
-        contact.report(run.host, run.pk, Trouble.Kind.DIRTY, keys, problems)
-        what = contact.named([key["key"] for key in keys] or problems) or "see its manifest"
+        contact.report_trouble(run.host, run.pk, Trouble.Kind.DIRTY, keys, problems)
+        what = contact.first_names([key["key"] for key in keys] or problems) or "see its manifest"
         contact.quarantine(run.host, f"run {run.pk} could not restore: {what}")
 
 

@@ -57,7 +57,7 @@ def schedule(host: Host, now: datetime) -> HostSchedule:
     calendar = windows.read(host.windows, host.time_zone)
     free = max(filter(None, (now, ends, reserved.until if reserved else None)))
     waits = list(_waiting(host, calendar, free if host.state not in queue.OUT_OF_SERVICE else None, now))
-    return HostSchedule(host, active, ends, reserved, why(host, now), waits)
+    return HostSchedule(host, active, ends, reserved, waiting_reason(host, now), waits)
 
 
 @dataclass(frozen=True)
@@ -92,10 +92,10 @@ def by_host(campaign: Campaign, now: datetime, counted: Mapping[int, Counts] | N
 
 def _on_host(host: Host, counted: Counts, active: Run | None, campaign: Campaign, now: datetime) -> OnHost:
     waits = active is None and counted[0] < counted[1] and campaign.state == Campaign.State.RUNNING
-    return OnHost(host, *counted, active, why(host, now) if waits else "")
+    return OnHost(host, *counted, active, waiting_reason(host, now) if waits else "")
 
 
-def why(host: Host, now: datetime) -> str:
+def waiting_reason(host: Host, now: datetime) -> str:
     """Return why the next run of an idle host does not start; "" if there is no reason, or if nothing waits."""
     if Run.objects.active().filter(host=host).exists():
         return ""

@@ -183,7 +183,7 @@ class Supervision:
         """How long events may gather. Each read costs us, and the host, some milliseconds."""
         if self.jobs.parts:
             return SHARED_WAIT_S
-        return UNWATCHED_WAIT_S if nudges.listening.is_set() and not nudges.watched(self.run.pk) else WAIT_S
+        return UNWATCHED_WAIT_S if nudges.listening.is_set() and not nudges.is_watched(self.run.pk) else WAIT_S
 
     def _reject(self, job: Job, error: PlanError) -> None:
         """Its agent will never carry it out, or does not know it any more."""

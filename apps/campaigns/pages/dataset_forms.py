@@ -38,7 +38,9 @@ class DataSetForm(OfTeam):
         self, data: Any, *, kind: str, options: dict[str, Any] | None = None, initial: dict[str, Any] | None = None
     ) -> None:
         self.kind, self.schema = kind, DATASETS[kind].schema
-        super().__init__(data, initial={**fields.shown("options", options or {}, self.schema), **(initial or {})})
+        super().__init__(
+            data, initial={**fields.initial_values("options", options or {}, self.schema), **(initial or {})}
+        )
         self.fields.update(dict(fields.build("options", self.schema, tuple(self.schema.get("required", ())))))
 
     @property

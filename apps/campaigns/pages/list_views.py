@@ -55,7 +55,7 @@ def campaign_list(request: HttpRequest) -> HttpResponse:
     rows = rows if team is None else rows.filter(queries.of_team(team))
     row_page = keyset_page(request, rows, (sort, "-pk" if sort.startswith("-") else "pk"), SHOWN)
     context = {
-        "campaigns": queries.counted(row_page.rows),
+        "campaigns": queries.with_run_counts(row_page.rows),
         "pages": row_page,
         "states": [*Campaign.State.values, ARCHIVED],
         "headings": _headings(sort),

@@ -93,7 +93,7 @@ class Draft:
             return []
         try:
             return factor_rows.rows_of(
-                recipes.factors(self.recipe, allowed_paths.known(self.host) if self.host else {})
+                recipes.factors(self.recipe, allowed_paths.newest_facts(self.host) if self.host else {})
             )
         except PlanError as error:
             self.notice = sentence("", error)
@@ -153,7 +153,7 @@ class Draft:
 
     @cached_property
     def _facts(self) -> dict[str, Any]:
-        return allowed_paths.known(self._chosen_host) if self._chosen_host else {}
+        return allowed_paths.newest_facts(self._chosen_host) if self._chosen_host else {}
 
     @property
     def defaults(self) -> dict[str, str]:
@@ -290,10 +290,10 @@ class Draft:
 
     def _planned(self, by: User, **chosen: Any) -> dict[str, Any]:
         if "workload" not in chosen:
-            facts = allowed_paths.known(chosen["host"])
+            facts = allowed_paths.newest_facts(chosen["host"])
             steps = recipes.steps(self.recipe, facts) if self.recipe else workloads.STANDARD
             chosen["workload"] = Workload(name=self.name, steps=steps)
-        own = recipes.dataset(self.recipe, allowed_paths.known(chosen["host"])) if self.recipe else None
+        own = recipes.dataset(self.recipe, allowed_paths.newest_facts(chosen["host"])) if self.recipe else None
         if own:
             chosen.setdefault("dataset", DataSet(name=self.name, **own))
         design = CampaignDesign(**({"seed": 0} | chosen))

@@ -76,7 +76,7 @@ class WorkloadForm(OfTeam):
         for place, step in enumerate(steps):
             schema = WORKLOADS[step["kind"]].schema
             shown |= {f"steps.{place}.{key}": step[key] for key in ("name", "role")}
-            shown |= fields.shown(f"steps.{place}.options", step["options"], schema)
+            shown |= fields.initial_values(f"steps.{place}.options", step["options"], schema)
         super().__init__(data, initial=shown)
         for place, kind in enumerate(self.kinds):
             self._add_step(place, kind)

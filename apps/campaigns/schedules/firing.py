@@ -110,7 +110,7 @@ def _outside(schedule: Schedule, at: datetime) -> str:
 
 def _late(schedule: Schedule, at: datetime, now: datetime) -> str:
     zone = times.read(schedule.when, schedule.time_zone).zone
-    up_at = windows.shown(now, zone, at)
+    up_at = windows.local_time(now, zone, at)
     return f"the server was down until {up_at}; the maximum delay is {schedule.late_by_min} min"
 
 

@@ -281,7 +281,7 @@ class DecisionViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets
     @action(detail=True, filterset_class=None, ordering_fields=[], pagination_class=None)
     def drift(self, request: Request, pk: str) -> Response:
         """Hosts in the scope whose known values differ from the decision."""
-        return Response(DriftSerializer(report.report(self.get_object()), many=True).data)
+        return Response(DriftSerializer(report.host_drifts(self.get_object()), many=True).data)
 
     @extend_schema(request=AskDriftSerializer, responses=DriftSerializer)
     @drift.mapping.post

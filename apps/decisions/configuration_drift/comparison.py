@@ -144,7 +144,7 @@ def _unknown(item: PlannedChange, why: str, cluster: str = "") -> ComparedValue:
     return ComparedValue(item.setting, item.key, item.wanted, None, UNKNOWN, why, cluster)
 
 
-def state(host_rows: list[ComparedValue]) -> str:
+def drift_state(host_rows: list[ComparedValue]) -> str:
     """Return the state of a host: DIFFERS if one value differs, else UNKNOWN if one is unknown."""
     states = {row.state for row in host_rows}
     return next((each for each in (DIFFERS, UNKNOWN) if each in states), SAME)

@@ -35,7 +35,7 @@ class HostDrift:
 
     @property
     def state(self) -> str:
-        return comparison.state(self.rows) if self.at else comparison.UNKNOWN
+        return comparison.drift_state(self.rows) if self.at else comparison.UNKNOWN
 
     @property
     def differing(self) -> list[ComparedValue]:
@@ -48,12 +48,12 @@ class DecisionDrift:
     hosts: list[HostDrift]
 
 
-def report(decision: Decision) -> list[HostDrift]:
+def host_drifts(decision: Decision) -> list[HostDrift]:
     """Return every host in scope, those that differ first. Three queries."""
     return _host_drifts(decision, list(decision.scope))
 
 
-def reports(host: Host | None = None) -> list[DecisionDrift]:
+def decision_drifts(host: Host | None = None) -> list[DecisionDrift]:
     """Return the reports of all decisions that are followed and set values; of one host, or of all."""
     rows = Decision.objects.alive().exclude(settings={}).defer("evidence").select_related("campaign")
     decisions = rows.about(host) if host else rows

@@ -102,7 +102,7 @@ def read(stored: Mapping[str, Any]) -> Conditions:
     return Conditions(**stored)
 
 
-def stale(stood: Conditions, now: Conditions, kernel: Range, postgresql: Range) -> list[Reason]:
+def stale_reasons(stood: Conditions, now: Conditions, kernel: Range, postgresql: Range) -> list[Reason]:
     """Return the reasons why a result under `stood` may not hold under `now`; [] if it does."""
     return [
         *_of_version("kernel", "Linux", stood.kernel, now.kernel, kernel, KERNEL_PARTS),

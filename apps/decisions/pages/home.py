@@ -51,7 +51,7 @@ def running() -> list[Now]:
     live_by_run = live(run for active in runs.values() for run in active)
     progresses = queries.progresses(campaigns)
     idle = {campaign.host for campaign in campaigns if campaign.pk not in runs}
-    why = {host: schedule.why(host, timezone.now()) for host in idle}
+    why = {host: schedule.waiting_reason(host, timezone.now()) for host in idle}
     lines = []
     for campaign in campaigns:
         progress = progresses[campaign.pk]
@@ -141,7 +141,7 @@ def _campaigns() -> list[Task]:
     since = timezone.now() - timedelta(days=FAILED_DAYS)
     failed = Run.objects.filter(queries.FAILED, campaign=OuterRef("pk"))
     ran = Campaign.objects.filter(created_at__gt=since, archived_at=None).exclude(kind=Campaign.Kind.IMPORTED)
-    campaigns = queries.counted(ran.filter(Exists(failed)).order_by("-created_at")[:RECENT])
+    campaigns = queries.with_run_counts(ran.filter(Exists(failed)).order_by("-created_at")[:RECENT])
     return [
         Task("failed", f"{campaign}: {_count(campaign)} not ok", "campaign_detail", campaign.pk)
         for campaign in campaigns
@@ -174,7 +174,7 @@ def _decisions() -> list[Task]:
 
 def recent_campaigns() -> list[Campaign]:
     others = queries.listed().filter(archived_at=None).exclude(state=Campaign.State.RUNNING)
-    return queries.counted(others.order_by("-created_at")[:RECENT])
+    return queries.with_run_counts(others.order_by("-created_at")[:RECENT])
 
 
 def levels(campaign: Campaign) -> list[str]:

@@ -50,7 +50,7 @@ def home(request: HttpRequest) -> HttpResponse:
             **context,
             "open_tasks": shown.open_tasks(),
             "problems": shown.problems(),
-            "decisions": entries.named()[: shown.RECENT],
+            "decisions": entries.decisions_with_names()[: shown.RECENT],
             "campaigns": shown.recent_campaigns(),
             "has_hosts": Host.objects.exists(),
         },
@@ -85,7 +85,7 @@ def _detail(request: HttpRequest, pk: int, comment: CommentForm) -> HttpResponse
     named = ("author", "accepted_by", "campaign", "supersedes", "team")
     rows = Decision.objects.select_related(*named).prefetch_related("hosts", "comments__author")
     decision = get_object_or_404(rows, pk=pk)
-    stale = confirmation.stale(decision)
+    stale = confirmation.stale_standings(decision)
     frozen = decision.evidence.get("table", {})
     compared = [(level["verdict"], level.get("preliminary", False)) for level in frozen.get("levels", [])]
     context = {
@@ -224,7 +224,7 @@ def drift_report(request: HttpRequest) -> HttpResponse:
     """Show the drift of all decisions that are followed, of one (?decision=), or on one host (?host=)."""
     key, name = request.GET.get("decision", ""), request.GET.get("host", "")
     host = get_object_or_404(Host, name=name) if name else None
-    reports = report.reports(host)
+    reports = report.decision_drifts(host)
     if key:
         reports = [each for each in reports if str(each.decision.pk) == key]
     context = {"reports": reports, "host": host, "hosts": Host.objects.all(), "decision": key}

@@ -125,7 +125,7 @@ def timeline(criteria: Criteria, cursor: str = "", size: int = SHOWN) -> Timelin
         *_entries(EVENT, "at", _events(criteria), criteria, place, size),
     ]
     entries.sort(key=lambda entry: entry.place, reverse=True)
-    queries.counted(entry.campaign for entry in entries[:size] if entry.campaign)
+    queries.with_run_counts(entry.campaign for entry in entries[:size] if entry.campaign)
     return Timeline(entries[:size], entries[size - 1].cursor if len(entries) > size else "")
 
 
@@ -143,12 +143,12 @@ def _entries(
     return [TimelineEntry(getattr(row, name), rank, row) for row in rows.order_by(f"-{name}", "-pk")[: size + 1]]
 
 
-def named() -> DecisionQuerySet:
+def decisions_with_names() -> DecisionQuerySet:
     return Decision.objects.select_related("author", "campaign").prefetch_related("hosts").defer("evidence")
 
 
 def _decisions(criteria: Criteria) -> QuerySet[Decision]:
-    decisions = _about(criteria, named().annotate(comments_count=Count("comments")))
+    decisions = _about(criteria, decisions_with_names().annotate(comments_count=Count("comments")))
     if criteria.text:
         matches = (
             Q(title__icontains=criteria.text)

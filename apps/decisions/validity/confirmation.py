@@ -15,10 +15,10 @@ from apps.campaigns.design.request import Arrangement
 from apps.campaigns.models import Campaign
 from apps.campaigns.queries import median_s
 from apps.decisions.evidence import conditions, repetitions_needed
-from apps.decisions.history import note
+from apps.decisions.history import add_event
 from apps.decisions.models import Decision, Event, Review, Standing
 from apps.decisions.validity import measured_conditions
-from apps.decisions.validity.newer_results import say
+from apps.decisions.validity.newer_results import review_verdict
 from apps.hosts.models import Host
 from common.errors import PlanError
 
@@ -38,7 +38,7 @@ class Offer:
     seconds: float | None
 
 
-def stale(decision: Decision) -> list[Standing]:
+def stale_standings(decision: Decision) -> list[Standing]:
     """Return where the decision may no longer hold."""
     rows = decision.standings.filter(stale_since__isnull=False, host__in=decision.scope)
     return list(rows.select_related("host", "campaign").order_by("host__name"))
@@ -59,7 +59,7 @@ def under_way(decision: Decision) -> Campaign | None:
 
 def offer(decision: Decision, standings: list[Standing] | None = None) -> Offer | None:
     """Return the offer; None if nothing is stale, or if there is a confirming campaign already."""
-    waiting = stale(decision) if standings is None else standings
+    waiting = stale_standings(decision) if standings is None else standings
     hosts = [each.host for each in waiting if each.campaign is None or each.campaign.state in OVER]
     if not hosts or decision.status not in (Decision.Status.ACCEPTED, Decision.Status.EXPIRED):
         return None
@@ -88,7 +88,7 @@ def _plan(decision: Decision, by: User) -> Campaign:
         raise PlanError("decision", f"{decision} is {decision.status}, so it cannot be confirmed", hint=hint)
     campaign = lifecycle.clone_campaign(decision.campaign, by=by, **_changes(decision, proposed))
     decision.standings.filter(host__in=proposed.hosts).update(campaign=campaign)
-    note(decision, Event.Kind.CONFIRMING, f"{proposed.runs} runs planned", by=by, campaign=campaign)
+    add_event(decision, Event.Kind.CONFIRMING, f"{proposed.runs} runs planned", by=by, campaign=campaign)
     about = {"id": decision.pk, "campaign": str(campaign.pk), "hosts": [host.name for host in proposed.hosts]}
     audit(by, "decision.confirming", decision, after=about)
     return campaign
@@ -121,13 +121,15 @@ def settle(review: Review) -> None:
     decision, campaign = review.decision, review.campaign
     measured = {run.host_id: run for run in measured_conditions.last_runs(campaign)}
     several = len(measured) > 1
-    for standing in stale(decision):
+    for standing in stale_standings(decision):
         run = measured.get(standing.host_id)
         if run is None or run.facts is None:
             continue
         now = measured_conditions.under(run.facts, campaign)
-        if conditions.stale(conditions.read(standing.conditions), now, decision.kernel, decision.postgresql):
-            verdict, reason = say(decision, campaign, standing.host_id) if several else (review.verdict, review.text)
+        if conditions.stale_reasons(conditions.read(standing.conditions), now, decision.kernel, decision.postgresql):
+            verdict, reason = (
+                review_verdict(decision, campaign, standing.host_id) if several else (review.verdict, review.text)
+            )
             new = {"conditions": now.as_dict(), "compared_facts": run.facts.number}
             _settle(standing, campaign, verdict, reason, new)
 
@@ -150,6 +152,6 @@ def _settle(each: Standing, campaign: Campaign, verdict: str, reason: str, now: 
 def _tell(each: Standing, campaign: Campaign, kind: Event.Kind, reason: str) -> None:
     """Record the event by the user who started the campaign; the verdict itself is by the system."""
     text = f"{reason} Requested by {campaign.created_by}."
-    note(each.decision, kind, text, host=each.host, campaign=campaign)
+    add_event(each.decision, kind, text, host=each.host, campaign=campaign)
     about = {"id": each.decision_id, "host": each.host.name, "campaign": str(campaign.pk), "words": reason}
     audit(None, f"decision.{kind.value}", each.decision, after=about)

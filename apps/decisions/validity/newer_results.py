@@ -23,7 +23,7 @@ FAILS_MORE = "A level is better, but more of its runs or transactions fail than 
 NEITHER = "This neither confirms nor contradicts the decision."
 
 
-def say(decision: Decision, campaign: Campaign, host: int | None = None) -> tuple[str, str]:
+def review_verdict(decision: Decision, campaign: Campaign, host: int | None = None) -> tuple[str, str]:
     """Return (verdict, sentence), of one host or of all."""
     return against_evidence(decision.evidence, campaign, lambda: queries.campaign_table(campaign, host))
 

@@ -10,7 +10,7 @@ from apps.accounts.notices.notify import notify
 from apps.campaigns.models import Campaign
 from apps.decisions.models import Decision, Review
 from apps.decisions.validity import confirmation
-from apps.decisions.validity.newer_results import say
+from apps.decisions.validity.newer_results import review_verdict
 
 Verdict = Review.Verdict
 
@@ -39,7 +39,7 @@ def review(decision: Decision, campaign: Campaign) -> Review:
     subscribers of a contradiction."""
     Decision.objects.select_for_update().get(pk=decision.pk)  # two at the same time would notify twice
     before = Review.objects.filter(decision=decision, campaign=campaign).first()
-    verdict, reason = say(decision, campaign)
+    verdict, reason = review_verdict(decision, campaign)
     fields = {"verdict": verdict, "text": reason}
     saved, _ = Review.objects.update_or_create(decision=decision, campaign=campaign, defaults=fields)
     if verdict == Verdict.CONTRADICTS and not (before and before.verdict == verdict):

@@ -13,7 +13,7 @@ from apps.accounts.notices.notify import notify
 from apps.accounts.services import audit
 from apps.decisions.evidence import conditions
 from apps.decisions.evidence.conditions import Conditions
-from apps.decisions.history import note
+from apps.decisions.history import add_event
 from apps.decisions.models import Decision, Event, Standing
 from apps.decisions.validity import measured_conditions
 from apps.hosts.models import Facts, Host
@@ -56,7 +56,7 @@ def update_standing(decision: Decision, host: Host) -> Standing:
     new = {"conditions": basis(decision, now).as_dict()}
     standing, _ = Standing.objects.select_for_update().get_or_create(decision=decision, host=host, defaults=new)
     stood = conditions.read(standing.conditions)
-    reasons = conditions.stale(stood, now, decision.kernel, decision.postgresql)
+    reasons = conditions.stale_reasons(stood, now, decision.kernel, decision.postgresql)
     was_stale = standing.stale_since is not None
     standing.reasons = [reason.as_dict() for reason in reasons]
     standing.compared_facts = facts.number
@@ -65,7 +65,7 @@ def update_standing(decision: Decision, host: Host) -> Standing:
     if reasons and not was_stale:
         _went_stale(standing, facts)
     elif was_stale and not reasons:
-        note(decision, Event.Kind.FRESH, "the changed conditions are back to what they were", host=host)
+        add_event(decision, Event.Kind.FRESH, "the changed conditions are back to what they were", host=host)
         audit(None, "decision.fresh", decision, after={"id": decision.pk, "host": host.name, "facts": facts.number})
     return standing
 
@@ -77,7 +77,7 @@ def basis(decision: Decision, now: Conditions) -> Conditions:
 
 def _went_stale(standing: Standing, facts: Facts) -> None:
     decision, host = standing.decision, standing.host
-    note(decision, Event.Kind.STALE, standing.reasons_text, host=host)
+    add_event(decision, Event.Kind.STALE, standing.reasons_text, host=host)
     about = {"id": decision.pk, "host": host.name, "facts": facts.number, "reasons": standing.reasons}
     audit(None, "decision.stale", decision, after=about)
     payload = {

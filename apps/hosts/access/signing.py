@@ -78,7 +78,7 @@ def signers() -> str:
 
 
 @transaction.atomic
-def signed(sha256: str) -> AgentSignature:
+def newest_signature(sha256: str) -> AgentSignature:
     """Return a signature of this agent that is newer than that of any other agent.
 
     It is renewed if another agent was signed since, as after a return to an older server. So a host refuses replayed
@@ -98,7 +98,7 @@ def signed(sha256: str) -> AgentSignature:
 
 def parcel(sha256: str, agent: bytes) -> bytes:
     """Return the input of `proving-agent install`."""
-    signed_agent = signed(sha256)
+    signed_agent = newest_signature(sha256)
     statement, signature = signed_agent.statement.encode(), signed_agent.signature.encode()
     return b"%d %d %d\n" % (len(statement), len(signature), len(agent)) + statement + signature + agent
 

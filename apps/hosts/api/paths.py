@@ -44,7 +44,7 @@ class PathActions(viewsets.GenericViewSet[Host]):
         return self._allowed(self.get_object())
 
     def _allowed(self, host: Host) -> Response:
-        return Response(AllowedPathSerializer(allowed_paths.shown(host, host.facts), many=True).data)
+        return Response(AllowedPathSerializer(allowed_paths.path_rows(host, host.facts), many=True).data)
 
     @extend_schema(request=NewPathSerializer, responses=AllowedPathSerializer(many=True))
     @action(detail=True, methods=["post"], url_path="allow-path", pagination_class=None)

@@ -102,11 +102,11 @@ class FactChange:
 
     @property
     def was(self) -> str:
-        return shown(self.before)
+        return value_text(self.before)
 
     @property
     def now(self) -> str:
-        return shown(self.after)
+        return value_text(self.after)
 
     @property
     def weighty(self) -> bool:
@@ -202,7 +202,7 @@ def unlike(first: dict[str, Any], second: dict[str, Any]) -> list[FactChange]:
 NOT_COMPARABLE = "Runs before and after a change are not directly comparable."
 
 
-def sentence(before: str, after: str, changes: list[FactChange]) -> str:
+def change_warning(before: str, after: str, changes: list[FactChange]) -> str:
     """Return the warning about a host that changed between two runs, with the first SHOWN changes."""
     return f"The host changed between {before} and {after}: {listed(changes)}. {NOT_COMPARABLE}"
 
@@ -213,12 +213,12 @@ def listed(changes: list[FactChange]) -> str:
     return f"{named} and {len(changes) - SHOWN} more" if len(changes) > SHOWN else named
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """Return a value for a line of text."""
     if value is None or value == "":
         return "nothing"
     if isinstance(value, list):
-        return ", ".join(map(shown, value)) or "nothing"
+        return ", ".join(map(value_text, value)) or "nothing"
     if isinstance(value, dict):
-        return "; ".join(f"{name} {shown(each)}" for name, each in value.items()) or "nothing"
+        return "; ".join(f"{name} {value_text(each)}" for name, each in value.items()) or "nothing"
     return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)

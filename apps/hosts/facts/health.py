@@ -35,7 +35,7 @@ def clock(asked_at: float, host_time: float, answered_at: float) -> Clock:
     return Clock(host_time - (asked_at + answered_at) / 2, (answered_at - asked_at) / 2)
 
 
-def judge(reported: Mapping[str, Any], hello: Mapping[str, Any], at: Clock, limits: Limits) -> list[Row]:
+def health_rows(reported: Mapping[str, Any], hello: Mapping[str, Any], at: Clock, limits: Limits) -> list[Row]:
     """Return a row for each check. "wanted" is empty if the row is only for information."""
     return [
         *(_space(each, limits) for each in reported["space"]),

@@ -83,7 +83,7 @@ def host_detail(request: HttpRequest, name: str) -> HttpResponse:
         "ssl_modes": RemoteServer.SslMode.choices,
         "secret_sources": str(settings.SECRET_SOURCES),
         "key_warnings": keys.warnings([host.identity] if host.identity else []),
-        "paths": allowed_paths.shown(host, facts),
+        "paths": allowed_paths.path_rows(host, facts),
         "path_kinds": AllowedPath.Kind.choices,
         "topology": topology.line(facts),
         "numbering": topology.numbering(facts),

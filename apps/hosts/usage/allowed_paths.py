@@ -34,7 +34,7 @@ def directories(host: Host) -> list[str]:
     return [host.data_dir, *host.allowed_paths.filter(kind=Kind.DIRECTORY).values_list("path", flat=True)]
 
 
-def shown(host: Host, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+def path_rows(host: Host, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return rows to show: path, what it allows, its file system, and the AllowedPath (None for the cluster
     directory)."""
     own = "directory: clusters, and new files that are removed with the run"
@@ -52,7 +52,7 @@ def lies_on(facts: Mapping[str, Any], path: str) -> str:
     return f"{mount['type']} on {mount['device']}" if mount else ""
 
 
-def known(host: Host) -> dict[str, Any]:
+def newest_facts(host: Host) -> dict[str, Any]:
     """Return the host's newest facts with its "directories"; {} before the first check."""
     facts = host.facts
     return {**facts, "directories": directories(host)} if facts else {}

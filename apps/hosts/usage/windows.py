@@ -162,7 +162,7 @@ def _days(days: tuple[int, ...]) -> str:
     return ", ".join(DAYS[day] for day in days)
 
 
-def shown(at: datetime, zone: ZoneInfo, now: datetime) -> str:
+def local_time(at: datetime, zone: ZoneInfo, now: datetime) -> str:
     """Return a time in the time zone of the host: "18:00" today, "Mon 20:00" within a week, else with its date."""
     local, today = at.astimezone(zone), now.astimezone(zone)
     if local.date() == today.date():

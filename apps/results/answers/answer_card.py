@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from apps.results.answers.headline import headline, missing
+from apps.results.answers.headline import headline, no_comparison_reason
 from apps.results.answers.interim_analyses import RUNNING
 from apps.results.answers.table import CampaignTable, LevelRow
 from common.verdicts import INCONCLUSIVE, TONES, TOO_FEW_RUNS, Tone, verdict
@@ -77,7 +77,7 @@ def answer_card(
 
 
 def _without_answer(table: CampaignTable, badges: Sequence[str], ended: bool, retriable: int) -> AnswerCard:
-    why = missing(table.levels, table.baseline)
+    why = no_comparison_reason(table.levels, table.baseline)
     note = f"{why[0].upper()}{why[1:]}."
     if not ended:
         return AnswerCard("Waiting for results", "unknown", badges=badges, note=note, step="wait")

@@ -23,7 +23,7 @@ def headline(levels: Sequence[LevelRow], better: str) -> LevelRow | None:
     )
 
 
-def missing(levels: Sequence[LevelRow], baseline: str) -> str:
+def no_comparison_reason(levels: Sequence[LevelRow], baseline: str) -> str:
     """Return why there is no comparison."""
     if not any(level.ok for level in levels) and any(level.zeros for level in levels):
         return "the figure is 0 in every run, so it has no ratio"

@@ -46,7 +46,7 @@ def retries_of(runs: Iterable[Run]) -> dict[UUID, int]:
     return counts
 
 
-def answer(
+def host_answer(
     host: int, name: str, rows: Sequence[stats.Observation], compared: Mapping[str, stats.Comparison], baseline: str
 ) -> HostAnswer:
     """Return the comparison of one host. `rows`: its runs. `compared`: its levels against the baseline."""

@@ -43,7 +43,7 @@ def analyse(campaign: Campaign) -> InterimAnalysis | None:
     rule = read(locked.stop, locked.factors, locked.repetitions)
     if rule is None or locked.state == Campaign.State.CANCELLED:
         return None
-    whole = whole_blocks(locked)
+    whole = count_whole_blocks(locked)
     analysis = _analyse(locked, rule, whole) if whole >= rule.least else None
     if locked.open_blocks is None:
         return analysis
@@ -55,7 +55,7 @@ def analyse(campaign: Campaign) -> InterimAnalysis | None:
     return analysis
 
 
-def whole_blocks(campaign: Campaign) -> int:
+def count_whole_blocks(campaign: Campaign) -> int:
     """How many blocks, from the first on, have all their runs ended and read."""
     waits = ~Q(state=Run.State.ENDED) | Q(ingested_at=None)
     blocks = campaign.runs.aggregate(first=Min("block", filter=waits), last=Max("block"))

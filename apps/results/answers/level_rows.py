@@ -14,7 +14,7 @@ import stats
 from apps.campaigns.design.factors import readable_name
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers import cpu, interim_analyses
-from apps.results.answers.hosts import HostAnswer, answer, retries_of
+from apps.results.answers.hosts import HostAnswer, host_answer, retries_of
 from apps.results.answers.observations import MeasuredRun, joint_observations
 from apps.results.answers.table import LevelRow, Mode, Point
 from apps.results.models import InterimAnalysis
@@ -58,7 +58,7 @@ class Comparing:
         return {comparison.b: comparison.with_caveat(self.caveat) for comparison in adjusted}
 
     def on_host(self, host: int, name: str, rows: list[stats.Observation]) -> HostAnswer:
-        return answer(host, name, rows, self.with_baseline(rows), self.baseline)
+        return host_answer(host, name, rows, self.with_baseline(rows), self.baseline)
 
 
 def points_by_level(labels: Iterable[str], runs: Sequence[Run], values: Mapping[UUID, float]) -> dict[str, list[Point]]:

@@ -61,7 +61,7 @@ def starts_of(campaign: Campaign) -> dict[str, list[int]]:
         return {}
     listed = factors.read(campaign.factors)
     every = cells.cells(listed, campaign.design, campaign.cells, campaign.sample, campaign.seed)
-    return orders.starts(every, campaign.target, campaign.reboot)
+    return orders.start_numbers(every, campaign.target, campaign.reboot)
 
 
 def _block_numbers(blocks: Iterable[tuple[int | str, int, int]]) -> dict[tuple[int | str, int, int], int]:

@@ -12,7 +12,7 @@ from apps.campaigns.design import orders, steps
 from apps.campaigns.design.factors import varied_names
 from apps.campaigns.models import Campaign, Run
 from apps.results.answers import interim_analyses
-from apps.results.answers.headline import headline, missing
+from apps.results.answers.headline import headline, no_comparison_reason
 from apps.results.answers.hosts import disagreement
 from apps.results.answers.level_rows import (
     Comparing,
@@ -133,7 +133,7 @@ def _method(
 def _sentence(levels: list[LevelRow], baseline: str, better: str) -> str:
     """Return the verdict that answers the question, or why there is none."""
     level = headline(levels, better)
-    return level.sentence if level else f"No comparison: {missing(levels, baseline)}."
+    return level.sentence if level else f"No comparison: {no_comparison_reason(levels, baseline)}."
 
 
 def _order_trend(rows: list[stats.Observation], delta: float) -> dict[str, Any] | None:

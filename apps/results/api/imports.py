@@ -163,7 +163,7 @@ class ImportViewSet(
     def say(self, request: Request, pk: str) -> Response:
         """Replace the mapping: {pattern, columns, host, name, question, metric, delta}, all of them optional."""
         mapping = request.data if isinstance(request.data, dict) else {"": request.data}
-        return Response(_shown(services.say(self.get_object(), mapping, by=user_of(request))))
+        return Response(_shown(services.store_mapping(self.get_object(), mapping, by=user_of(request))))
 
     @extend_schema(request=None, responses={200: CampaignSerializer, 201: CampaignSerializer})
     @action(detail=True, methods=["post"])

@@ -7,7 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.results.charts.themes import DASHES, LOGARITHMIC, SYMBOLS, WIDTH_PX, Figure, Theme, foot, layout, shown
+from apps.results.charts.themes import (
+    DASHES,
+    LOGARITHMIC,
+    SYMBOLS,
+    WIDTH_PX,
+    Figure,
+    Theme,
+    foot,
+    layout,
+    visible_range,
+)
 from apps.results.runs import thin
 from apps.results.runs.latencies import Curve, Heat, StatementLatency
 from apps.results.runs.time_axis import Axis
@@ -62,7 +72,7 @@ def heat_chart(heat: Heat, axis: Axis, theme: Theme) -> Figure:
 
     A zoom requests a shorter time again. Outliers far from all others share a row at the edge."""
     down = {"title": {"text": "latency (ms)"}, **LOGARITHMIC}
-    across = {"title": {"text": axis.title}, **shown(axis)}
+    across = {"title": {"text": axis.title}, **visible_range(axis)}
     drawn = layout(theme, xaxis=across, yaxis=down) | {"height": 360}
     if not heat.t:
         return {"data": [{"type": "heatmap", "x": [], "y": [], "z": []}], "layout": drawn}

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.results.charts import stack
-from apps.results.charts.themes import DASHES, LOGARITHMIC, SYMBOLS, WIDTH_PX, Figure, Theme, shown
+from apps.results.charts.themes import DASHES, LOGARITHMIC, SYMBOLS, WIDTH_PX, Figure, Theme, visible_range
 from apps.results.charts.themes import layout as blank
 from apps.results.models import Mark
 from apps.results.runs import thin
@@ -89,7 +89,7 @@ def _numbered(letter: str, number: int) -> str:
 
 def _times(panels: int, axis: Axis) -> dict[str, Figure]:
     """Return a time axis for each panel. A zoom into one applies to all."""
-    axes: dict[str, Figure] = {"xaxis": {"anchor": "y", "hoverformat": ".1f", **shown(axis)}}
+    axes: dict[str, Figure] = {"xaxis": {"anchor": "y", "hoverformat": ".1f", **visible_range(axis)}}
     for number in range(2, panels + 1):
         axes[_numbered("xaxis", number)] = {"anchor": f"y{number}", "matches": "x", "hoverformat": ".1f"}
     for each in axes.values():

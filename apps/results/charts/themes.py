@@ -112,6 +112,6 @@ def _is_flat(low: float, high: float) -> bool:
     return high - low <= TOLERANCE * max(abs(low), abs(high), 1.0)
 
 
-def shown(axis: Axis) -> Figure:
+def visible_range(axis: Axis) -> Figure:
     """Return the part of a time axis to show; {} lets Plotly show all of it."""
     return {} if axis.begin is None or axis.end is None else {"range": [axis.begin, axis.end], "autorange": False}

@@ -135,7 +135,7 @@ def complete(address: str, chart: str = "") -> tuple[ChartAddress, str]:
     return replace(place, query=urlencode(selection.choices, doseq=True)), selection.title
 
 
-def missing(places: Iterable[ChartAddress]) -> set[UUID | str]:
+def missing_objects(places: Iterable[ChartAddress]) -> set[UUID | str]:
     """Return the keys of objects that do not exist any more; one query for each kind of object."""
     keys_by_model: dict[tuple[type[Model], str], set[UUID | str]] = {}
     for place in places:
@@ -186,7 +186,7 @@ def _section(campaign: Campaign, query: QueryDict) -> tuple[dict[str, Any], str]
         raise PlanError(
             "address", f"section={section!r} is not a section of the fio results", hint=_accepted("section=", known)
         )
-    return {"section": section}, f"{campaign.name}: distribution of latencies in {spreads.spoken(known[section])}"
+    return {"section": section}, f"{campaign.name}: distribution of latencies in {spreads.section_name(known[section])}"
 
 
 def _of_explorer(key: Key, query: QueryDict, chart: str) -> Selection:

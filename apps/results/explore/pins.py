@@ -32,7 +32,7 @@ class Card:
 def cards(pins: Iterable[Pin]) -> list[Card]:
     """Return the cards in the same order. The number of queries does not depend on the number of views."""
     all_cards = [_card(pin) for pin in pins]
-    gone = chart_addresses.missing(card.place for card in all_cards if card.place)
+    gone = chart_addresses.missing_objects(card.place for card in all_cards if card.place)
     return [
         Card(card.pin, None, "the object that it showed was deleted") if card.place and card.place.key in gone else card
         for card in all_cards

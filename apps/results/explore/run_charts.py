@@ -87,7 +87,7 @@ def available(run: Run, measurements: Sequence[Measurement]) -> Available:
     return Available([(part[1], part[2]) for part in parts if len(part) == 3], measurements)
 
 
-def shown(run: Run, has: Available, part: dict[str, str]) -> list[ShownChart]:
+def charts_of_run(run: Run, has: Available, part: dict[str, str]) -> list[ShownChart]:
     """Return every chart that a run has, step by step if it belongs to a step. `part`: the time that is shown."""
     shown_charts = []
     for chart in RUN_CHARTS:

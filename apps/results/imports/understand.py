@@ -334,7 +334,7 @@ def _steps(runs: Sequence[DraftRun], notes: list[Note]) -> list[dict[str, Any]]:
     return list(steps.values())
 
 
-def problem(understood: Understood) -> PlanError | None:
+def first_error(understood: Understood) -> PlanError | None:
     """Return the first error as a PlanError."""
     return (
         PlanError(understood.errors[0].place, understood.errors[0].message, hint=understood.errors[0].hint)

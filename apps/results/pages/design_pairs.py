@@ -41,7 +41,7 @@ def _runs(campaign: Campaign, rule: Rule | None, hosts: Iterable[OnHost], by: Us
     if campaign.placement != Campaign.Placement.ONE:
         names = ", ".join(each.host.name for each in hosts)
         yield pair("Hosts", campaign.get_placement_display() + (f": {names}" if names else ""))
-    if by_role := roles.named(campaign):
+    if by_role := roles.role_names(campaign):
         yield pair("Roles", *joined(BREAK, ((f"{role}: ", link(name, "host_detail", name)) for role, name in by_role)))
     waits = campaign.kind == Campaign.Kind.COMPARISON and not campaign.ended_at
     if waits and by.may(Role.OPERATOR, campaign):

@@ -81,7 +81,7 @@ def _act(request: HttpRequest, import_row: Import) -> str:
     """Store the mapping and commit if requested. Returns the error, or ""."""
     by = user_of(request)
     try:
-        services.say(import_row, mapping_of(request.POST), by=by)
+        services.store_mapping(import_row, mapping_of(request.POST), by=by)
         if "commit" in request.POST:
             services.commit(import_row, by=by)
     except RoleError:

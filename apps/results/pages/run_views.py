@@ -56,7 +56,7 @@ def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
         context |= _panels(request, run, context["as_table"])
         context |= {"data": page_content.data_of(run), "run_id": str(run.pk)}
         part = {} if context["step"] else context["part"]
-        context["charts"] = run_charts.shown(run, context["has"], part)
+        context["charts"] = run_charts.charts_of_run(run, context["has"], part)
     return page(request, "results/run/page.html", context)
 
 

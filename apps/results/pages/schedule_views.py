@@ -32,7 +32,7 @@ def schedule_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     schedule = _schedule(pk)
     calendar = times.read(schedule.when, schedule.time_zone)
     slots = keyset_page(request, schedule.slots.select_related("campaign"), ("-at", "-pk"), SHOWN)
-    campaigns.counted(row.campaign for row in slots.rows if row.campaign)
+    campaigns.with_run_counts(row.campaign for row in slots.rows if row.campaign)
     context = {
         "schedule": schedule,
         "campaign": schedule.campaign,

@@ -74,7 +74,7 @@ def context(request: HttpRequest, campaign: Campaign, host: int | None) -> dict[
         return {}
     section = request.GET.get("section", "")
     chosen = section if section in sections else next(iter(sections))
-    named = {key: spreads.spoken(each) for key, each in sections.items()}
+    named = {key: spreads.section_name(each) for key, each in sections.items()}
     address = {"section": chosen} | ({"host": host} if host else {})
     return {"spread": urlencode(address), "spread_of": named[chosen], "sections": named.items(), "section": chosen}
 

@@ -155,6 +155,6 @@ def mean(level: LevelRow) -> str:
     return f"{level.mean:,.5g} [{level.low:,.5g}, {level.high:,.5g}]"
 
 
-def verdict(level: LevelRow) -> str:
+def verdict_text(level: LevelRow) -> str:
     word = verdicts.verdict(level.verdict).word
     return f"{word} (preliminary)" if word and level.preliminary else word

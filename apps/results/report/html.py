@@ -13,7 +13,7 @@ from apps.campaigns.models import Campaign
 from apps.results import charts
 from apps.results.explore import explorer
 from apps.results.pages.assets import plotly_script
-from apps.results.report.content import CampaignReport, mean, relative, report_of, verdict
+from apps.results.report.content import CampaignReport, mean, relative, report_of, verdict_text
 from common.errors import PlanError
 
 LEVELS_PX = 420
@@ -35,7 +35,7 @@ def report_html(campaign: Campaign) -> Iterator[str]:
         "table": report.table,
         "figures": figures,
         "rows": [
-            (level, mean(level), relative(level, report.table.baseline), verdict(level))
+            (level, mean(level), relative(level, report.table.baseline), verdict_text(level))
             for level in report.table.levels
         ],
         "csv": base64.b64encode(report.csv.encode()).decode(),

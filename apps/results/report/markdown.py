@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from apps.campaigns.models import Campaign
-from apps.results.report.content import CampaignReport, mean, relative, report_of, verdict
+from apps.results.report.content import CampaignReport, mean, relative, report_of, verdict_text
 
 SPECIAL = str.maketrans({each: f"\\{each}" for each in "\\`*_{}[]<>#|~"})
 
@@ -25,7 +25,13 @@ def _lines(report: CampaignReport) -> Iterator[str]:
     yield "\n## Results\n"
     head = [table.factor_names, "ok", f"{table.metric} ({table.unit})", f"against {table.baseline}", "verdict"]
     rows = [
-        [level.label, f"{level.ok} of {level.planned}", mean(level), relative(level, table.baseline), verdict(level)]
+        [
+            level.label,
+            f"{level.ok} of {level.planned}",
+            mean(level),
+            relative(level, table.baseline),
+            verdict_text(level),
+        ]
         for level in table.levels
     ]
     yield from _table(head, rows)

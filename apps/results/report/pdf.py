@@ -12,7 +12,7 @@ from fpdf import FPDF
 from fpdf.fonts import FontFace
 
 from apps.campaigns.models import Campaign
-from apps.results.report.content import CampaignReport, mean, relative, report_of, verdict
+from apps.results.report.content import CampaignReport, mean, relative, report_of, verdict_text
 from common import verdicts
 
 # From Debian's fonts-dejavu-core; without it, only Western European characters are available.
@@ -124,7 +124,13 @@ def _results(paper: _Paper, report: CampaignReport) -> None:
         _differences_drawn(paper, report)
     paper.head("Results")
     rows = [
-        [level.label, f"{level.ok} of {level.planned}", mean(level), relative(level, table.baseline), verdict(level)]
+        [
+            level.label,
+            f"{level.ok} of {level.planned}",
+            mean(level),
+            relative(level, table.baseline),
+            verdict_text(level),
+        ]
         for level in table.levels
     ]
     head = [

@@ -161,10 +161,14 @@ def badge(campaign: Campaign) -> str:
 
 
 def _compare(twin: Twin, counted: dict[str, Any] | None) -> Fidelity | None:
-    return compare(twin, counted["statements"], counted["seconds"]) if counted and counted["statements"] else None
+    return (
+        fidelity_of_statements(twin, counted["statements"], counted["seconds"])
+        if counted and counted["statements"]
+        else None
+    )
 
 
-def compare(twin: Twin, statements: list[Mapping[str, Any]], seconds: float) -> Fidelity:
+def fidelity_of_statements(twin: Twin, statements: list[Mapping[str, Any]], seconds: float) -> Fidelity:
     """`statements`: rows of pg_stat_statements, counted for so many seconds of the step."""
     production = {statement["script"]: _of_production(statement) for statement in twin.made}
     in_run: dict[str, dict[str, float]] = {}

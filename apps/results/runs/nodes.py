@@ -37,7 +37,7 @@ def parts_of(facts: Mapping[str, Any]) -> Parts:
     )
 
 
-def needed(keys: Collection[str]) -> set[str]:
+def panels_to_read(keys: Collection[str]) -> set[str]:
     """Return the panels that have to be read for these."""
     return {*keys, FROM} if KEY in keys else {*keys}
 

@@ -103,7 +103,7 @@ def sections_of(campaign: Campaign) -> dict[str, tuple[str, str]]:
     return {"/".join(section): section for section in sections}
 
 
-def spoken(section: tuple[str, str]) -> str:
+def section_name(section: tuple[str, str]) -> str:
     return " ".join(filter(None, section))
 
 

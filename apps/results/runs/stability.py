@@ -28,7 +28,7 @@ MOST_STALLS = 50
 P99 = 99.0
 
 
-def judge(run: Run) -> list[StepStability]:
+def stability_findings(run: Run) -> list[StepStability]:
     """Return the findings of each measured step that has a rate. Its marks and samples are stored. Saves nothing."""
     marks = [mark for mark in run.marks.all() if mark.kind != Mark.Kind.SECTION]
     logged = run.artefacts.filter(path="out/postgresql.log").exclude(content=None).exists()

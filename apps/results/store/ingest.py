@@ -62,7 +62,7 @@ def ingest(run: Run) -> bool:
                     waiting.update(read_attempts=attempt - 1)
             raise
         log.exception("results of run %s cannot be read", run.pk)
-        read = _give_up(run, waiting, received.described(error))
+        read = _give_up(run, waiting, received.error_text(error))
     if read and run.campaign.stop:
         interim_analyses.analyse(run.campaign)
     return read
@@ -106,7 +106,7 @@ def _read(run: Run, waiting: QuerySet[Run]) -> bool:
     spans = _import_tool_series(run)
     Mark.objects.bulk_create(_at_most(MAX_ROWS, "marks", [*islice(_marks(run), MAX_ROWS + 1), *spans]))
     if run.outcome == Run.Outcome.OK:
-        StepStability.objects.bulk_create(stability.judge(run))
+        StepStability.objects.bulk_create(stability.stability_findings(run))
         means = {mean.step: mean for mean in _means(run)}
         StepMeans.objects.bulk_create(means.values())
         try:

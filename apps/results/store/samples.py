@@ -41,7 +41,7 @@ def run_columns(run: Run, panels: Collection[Panel], axis: Axis) -> list[Column]
     """Return the lines of these panels, panel by panel, with the steps of the run one after another."""
     positions = {panel.key: place for place, panel in enumerate(panels)}
     lines: dict[tuple[str, str], list[tuple[Floats, Floats]]] = {}
-    tables = _tables(run, {panel.source for panel in panels}, nodes.needed(positions), axis)
+    tables = _tables(run, {panel.source for panel in panels}, nodes.panels_to_read(positions), axis)
     parts = means_of(run, panels, axis)
     tables |= {key: nodes.with_nodes(tables[key], parts[key[0]]) for key in tables if key[1] == nodes.SOURCE and parts}
     for (step, source), table in tables.items():

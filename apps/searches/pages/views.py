@@ -111,7 +111,7 @@ def search_figure(request: HttpRequest, pk: UUID, name: str) -> HttpResponse:
         width = whole(request.GET.get("width", "")) or WIDTH_PX
         return as_json(charts.slices_chart(rows, space.read(search.space), search.campaign.metric, width, colours))
     if name == "importance":
-        return as_json(charts.importance_chart(importance.answer(search).settings, colours))
+        return as_json(charts.importance_chart(importance.importance_of(search).settings, colours))
     raise Http404(f"{name} is not one of trials, parallel, slices, importance, pareto (with two metrics)")
 
 
@@ -119,7 +119,9 @@ def search_figure(request: HttpRequest, pk: UUID, name: str) -> HttpResponse:
 def search_importance(request: HttpRequest, pk: UUID) -> HttpResponse:
     """A part of the page: chart and table of importance, or why there is none yet."""
     search = get_object_or_404(queries.listed(), pk=pk)
-    return page(request, "searches/_importance.html", {"search": search, "importance": importance.answer(search)})
+    return page(
+        request, "searches/_importance.html", {"search": search, "importance": importance.importance_of(search)}
+    )
 
 
 @needs(Role.VIEWER)

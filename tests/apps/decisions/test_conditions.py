@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apps.decisions.evidence.conditions import Conditions, Range, conditions, read, stale
+from apps.decisions.evidence.conditions import Conditions, Range, conditions, read, stale_reasons
 from tests.rows.factories import FACTS
 
 ANY = Range()
@@ -15,7 +15,7 @@ STOOD = Conditions("6.1.0-28-amd64", "15.14", "a processor", 8, 2, 64 * 1024 * 1
 
 
 def facts_that_changed(now: Conditions, *, kernel: Range = ANY, postgresql: Range = ANY) -> list[str]:
-    return [reason.fact for reason in stale(STOOD, now, kernel, postgresql)]
+    return [reason.fact for reason in stale_reasons(STOOD, now, kernel, postgresql)]
 
 
 def test_conditions_are_read_from_facts() -> None:
@@ -52,7 +52,7 @@ def test_a_minor_release_changes_no_condition(same: dict[str, Any]) -> None:
     ],
 )
 def test_a_changed_condition_is_a_sentence(fact: str, now: Any, reason_text: str) -> None:
-    (reason,) = stale(STOOD, replace(STOOD, **{fact: now}), ANY, ANY)
+    (reason,) = stale_reasons(STOOD, replace(STOOD, **{fact: now}), ANY, ANY)
 
     assert (reason.fact, reason.words) == (fact, reason_text)
 

@@ -55,9 +55,9 @@ def test_values_read_from_the_host_override_its_facts() -> None:
 
 
 def test_one_value_that_differs_is_enough_for_a_host() -> None:
-    assert comparison.state(comparison.rows(ROOT, WANTED)) == "not comparable"
-    assert comparison.state(comparison.rows(ROOT | {"sysctls": {"vm.swappiness": "1"}}, WANTED)) == "differs"
-    assert comparison.state([]) == "same"
+    assert comparison.drift_state(comparison.rows(ROOT, WANTED)) == "not comparable"
+    assert comparison.drift_state(comparison.rows(ROOT | {"sysctls": {"vm.swappiness": "1"}}, WANTED)) == "differs"
+    assert comparison.drift_state([]) == "same"
 
 
 def test_the_report_follows_the_facts_host_by_host(admin: User, client: Client) -> None:
@@ -68,7 +68,7 @@ def test_the_report_follows_the_facts_host_by_host(admin: User, client: Client) 
 
     contact.record_facts(other, now)
 
-    assert [(each.host.name, each.state) for each in report.report(decision)] == [
+    assert [(each.host.name, each.state) for each in report.host_drifts(decision)] == [
         *(("b", "differs"), ("a", "not comparable"), ("c", "not comparable")),
     ]
     client.force_login(admin)
@@ -96,17 +96,17 @@ def swappiness(host_wide: None) -> Iterator[int]:
 @pytest.mark.django_db(transaction=True)
 def test_a_setting_that_was_changed_by_hand_is_found_on_a_real_host(swappiness: int, host: Host, admin: User) -> None:
     decision = decide(admin, host, {"sysctl": {"vm": {"swappiness": swappiness}}})
-    assert report.report(decision)[0].differing == []
+    assert report.host_drifts(decision)[0].differing == []
 
     SWAPPINESS.write_text(f"{swappiness + 7}\n")
     fresh = report.ask(decision, host, by=admin)
 
     (row,) = fresh.differing
     assert (row.key, row.decided, row.found) == (str(SWAPPINESS), str(swappiness), str(swappiness + 7))
-    assert report.report(decision)[0].asked
+    assert report.host_drifts(decision)[0].asked
     SWAPPINESS.write_text(f"{swappiness + 9}\n")
     contact.check_host(host)
-    (stored,) = report.report(decision)
+    (stored,) = report.host_drifts(decision)
     assert (stored.asked, [row.found for row in stored.differing]) == (False, [str(swappiness + 9)])
 
 

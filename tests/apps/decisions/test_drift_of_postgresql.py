@@ -97,7 +97,7 @@ def test_reported_parameters_outlive_newer_facts_with_their_date(theirs: Make, h
 
     contact.check_host(host)
 
-    (stored,) = report.report(decision)
+    (stored,) = report.host_drifts(decision)
     assert (stored.asked, stored.state) == (False, "differs")
     (row,) = parameters(stored)
     assert fresh.at and row.why == f"reported by PostgreSQL on {fresh.at:%Y-%m-%d %H:%M}"

@@ -65,7 +65,7 @@ def test_an_upgrade_makes_a_decision_stale_once_and_notifies_subscribers(decisio
     upgrade(decision.campaign.host)
     upgrade(decision.campaign.host, "19.1")
 
-    (stale,) = confirmation.stale(decision)
+    (stale,) = confirmation.stale_standings(decision)
     assert stale.reasons_text == "PostgreSQL changed from 18.6 to 19.1."
     assert kinds(decision) == ["accepted", "stale"]
     (delivery,) = channel.deliveries.all()
@@ -78,7 +78,7 @@ def test_an_upgrade_makes_a_decision_stale_once_and_notifies_subscribers(decisio
 def test_a_minor_release_or_another_disk_does_not_make_a_decision_stale(decision: Decision, harmless: str) -> None:
     upgrade(decision.campaign.host, harmless, block_devices=[{"name": "vdb", "kb": 1}])
 
-    assert confirmation.stale(decision) == []
+    assert confirmation.stale_standings(decision) == []
     assert confirmation.offer(decision) is None
 
 
@@ -86,7 +86,7 @@ def test_a_decision_is_fresh_again_after_a_downgrade_to_its_version(decision: De
     upgrade(decision.campaign.host)
     upgrade(decision.campaign.host, "18.6")
 
-    assert confirmation.stale(decision) == []
+    assert confirmation.stale_standings(decision) == []
     assert kinds(decision) == ["accepted", "stale", "fresh"]
 
 
@@ -105,7 +105,7 @@ def test_a_host_that_a_label_adds_is_compared_with_the_measured_host(decision: D
     periodic.tend()
 
     decision.refresh_from_db()
-    assert [(standing.host.name, standing.reasons_text) for standing in confirmation.stale(decision)] == [
+    assert [(standing.host.name, standing.reasons_text) for standing in confirmation.stale_standings(decision)] == [
         ("other", "Linux changed from 6.1.0 to 6.12.41.")
     ]
 
@@ -187,7 +187,7 @@ def test_its_verdict_confirms_under_the_new_conditions(decision: Decision, admin
     carry_out(planned, admin)
 
     decision.refresh_from_db()
-    assert (decision.status, confirmation.stale(decision)) == (Status.ACCEPTED, [])
+    assert (decision.status, confirmation.stale_standings(decision)) == (Status.ACCEPTED, [])
     assert decision.standings.get().conditions["postgresql"] == "19.0"
     assert kinds(decision) == ["accepted", "stale", "confirming", "confirmed"]
     last = decision.events.last()
@@ -227,7 +227,7 @@ def test_of_several_hosts_each_has_its_own_verdict(decision: Decision, admin: Us
     carry_out(planned, admin)
 
     assert planned.placement == Campaign.Placement.EACH
-    assert confirmation.stale(decision) == []
+    assert confirmation.stale_standings(decision) == []
     assert sorted(event.host.name for event in decision.events.filter(kind="confirmed")) == ["bench", "other"]
 
 

@@ -97,7 +97,7 @@ def test_an_upgrade_makes_a_decision_stale_and_the_offered_campaign_confirms_it(
     with_postgresql(bench, [str(bin_dir())], admin)
     call_command("tick")
 
-    (stale,) = confirmation.stale(decision)
+    (stale,) = confirmation.stale_standings(decision)
     assert stale.reasons_text.startswith("PostgreSQL changed from 15.") and " to 18." in stale.reasons_text
     offered = confirmation.offer(decision)
     assert offered and offered.hosts == [bench] and offered.runs == 2 * offered.repetitions
@@ -106,7 +106,7 @@ def test_an_upgrade_makes_a_decision_stale_and_the_offered_campaign_confirms_it(
 
     decision.refresh_from_db()
     assert decision.status == Decision.Status.ACCEPTED
-    assert confirmation.stale(decision) == []
+    assert confirmation.stale_standings(decision) == []
     assert decision.standings.get().conditions["postgresql"].startswith("18.")
     events = [(event.kind, event.by, event.campaign) for event in decision.events.all()]
     assert events == [

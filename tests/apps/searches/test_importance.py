@@ -34,7 +34,7 @@ def long_search(figures: Any = tps) -> Search:
 def test_too_few_trials_give_a_reason_instead_of_a_list() -> None:
     search = make_search()
 
-    empty = importance.answer(search)
+    empty = importance.importance_of(search)
 
     assert empty.reason == "Not enough trials: 0 have a result; 2 settings need 15."
     assert (empty.settings, empty.predicted) == ([], None)
@@ -42,7 +42,7 @@ def test_too_few_trials_give_a_reason_instead_of_a_list() -> None:
 
 @pytest.mark.thorough
 def test_the_setting_on_which_results_depend_most_is_first() -> None:
-    answer = importance.answer(long_search())
+    answer = importance.importance_of(long_search())
 
     assert answer.reason == ""
     assert [setting.name for setting in answer.settings] == ["work_mem", "jit", "random_page_cost"]
@@ -56,7 +56,7 @@ def test_the_setting_on_which_results_depend_most_is_first() -> None:
 def test_settings_without_effect_are_not_ranked() -> None:
     noise = iter(range(10_000))
 
-    answer = importance.answer(long_search(lambda values: 1000.0 + 50 * math.sin(12.9898 * next(noise) ** 2)))
+    answer = importance.importance_of(long_search(lambda values: 1000.0 + 50 * math.sin(12.9898 * next(noise) ** 2)))
 
     assert answer.reason.startswith("Not resolved: in ")
     assert answer.settings == []
@@ -69,9 +69,9 @@ def test_an_answer_is_computed_once_until_a_trial_has_new_results(monkeypatch: p
     compute = importance._computed
     monkeypatch.setattr(importance, "_computed", lambda *given: calls.append(1) or compute(*given))
 
-    first, second = importance.answer(search), importance.answer(search)
+    first, second = importance.importance_of(search), importance.importance_of(search)
     search.trials.filter(number=1).update(log_ratio=0.5)
-    importance.answer(search)
+    importance.importance_of(search)
 
     assert first == second
     assert len(calls) == 2

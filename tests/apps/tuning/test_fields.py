@@ -44,7 +44,7 @@ VALUE: dict[str, Any] = {
 
 
 def test_input_is_shown_again_unchanged() -> None:
-    typed = fields.shown("s", VALUE, SHAPES)
+    typed = fields.initial_values("s", VALUE, SHAPES)
 
     assert fields.read("s", SHAPES, typed) == VALUE
     assert typed["s.cpus"] == "0, 2"
@@ -54,11 +54,11 @@ def test_input_is_shown_again_unchanged() -> None:
 
 
 def test_every_field_that_is_shown_is_built() -> None:
-    assert set(fields.shown("s", VALUE, SHAPES)) <= set(dict(fields.build("s", SHAPES)))
+    assert set(fields.initial_values("s", VALUE, SHAPES)) <= set(dict(fields.build("s", SHAPES)))
 
 
 def test_empty_fields_say_nothing() -> None:
-    assert fields.read("s", SHAPES, dict.fromkeys(fields.shown("s", VALUE, SHAPES), "")) == {}
+    assert fields.read("s", SHAPES, dict.fromkeys(fields.initial_values("s", VALUE, SHAPES), "")) == {}
 
 
 def test_a_field_shows_its_unit_and_its_bounds() -> None:
@@ -93,14 +93,14 @@ def test_an_invalid_value_is_refused_by_its_field(typed: dict[str, str], field: 
 
 
 def test_texts_come_from_browsers_as_they_were_written() -> None:
-    typed = fields.shown("s", VALUE, SHAPES)["s.scripts"].replace("\n", "\r\n")
+    typed = fields.initial_values("s", VALUE, SHAPES)["s.scripts"].replace("\n", "\r\n")
 
     assert fields.read("s", SHAPES, {"s.scripts": typed}) == {"scripts": VALUE["scripts"]}
 
 
 @pytest.mark.parametrize(("name", "line", "place"), [("a", 2, 3), ("b", 1, 6)])
 def test_a_line_of_a_section_is_converted_to_a_line_of_the_whole_text(name: str, line: int, place: int) -> None:
-    typed = fields.shown("s", VALUE, SHAPES)["s.scripts"]
+    typed = fields.initial_values("s", VALUE, SHAPES)["s.scripts"]
 
     assert fields.line_in_sections(typed, name, line) == place
     assert typed.splitlines()[place - 1].startswith("select")

@@ -48,7 +48,7 @@ def rich(run: Run) -> None:
         Mark.objects.create(
             run=run, step="measure", kind="checkpoint", t=begin, until=begin + 30, label="wal", data=data
         )
-    StepStability.objects.bulk_create(stability.judge(run))
+    StepStability.objects.bulk_create(stability.stability_findings(run))
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def notes(share: HostShare, longest_s: float, now: datetime) -> list[str]:
     sentences = [
         (
             f"On {host}, runs start {names} ({host.time_zone}): finished at about "
-            f"{windows.shown(end, calendar.zone, now)}."
+            f"{windows.local_time(end, calendar.zone, now)}."
         )
     ]
     if not calendar.fits(now, longest_s):
@@ -165,4 +165,4 @@ def _differing(one: Any, other: Any, path: str = "") -> list[str]:
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         pairs = enumerate(zip(one, other, strict=True))
         return [each for place, (a, b) in pairs for each in _differing(a, b, f"{path}.{place}")]
-    return [] if one == other else [f"{path} ({changes.shown(one)} and {changes.shown(other)})"]
+    return [] if one == other else [f"{path} ({changes.value_text(one)} and {changes.value_text(other)})"]

@@ -144,7 +144,7 @@ def _settings(campaign: Campaign) -> dict[str, Any]:
 
 def facts_of(host: Host) -> dict[str, Any]:
     """Return the newest facts of a host, with its allowed paths. PlanError if it was never checked."""
-    facts = allowed_paths.known(host)
+    facts = allowed_paths.newest_facts(host)
     if not facts:
         raise PlanError("host", f"{host} was never checked", hint="check the host: planning needs its facts")
     return facts

@@ -38,6 +38,6 @@ class Command(BaseCommand):
 
     def _sign(self) -> None:
         digest, _ = ssh.agent_zipapp()
-        self.stdout.write(f"agent {digest} is signed with serial {signing.signed(digest).serial}")
+        self.stdout.write(f"agent {digest} is signed with serial {signing.newest_signature(digest).serial}")
         self.stdout.write("/etc/proving-agent/signers of each host with the launcher:")
         self.stdout.write(signing.signers(), ending="")

@@ -54,10 +54,10 @@ def days_of(sides: Sequence[ComparedSide], step: str, name: str) -> Days | None:
         stats.Cell(f"{side} {host} {digest}", f"{host} {run.campaign_id}", values)
         for (side, host, digest, _), (run, values) in own.items()
     ]
-    return Days(stats.between_campaigns([*cells, *history(hosts, campaigns, step, name)]))
+    return Days(stats.between_campaigns([*cells, *figure_history(hosts, campaigns, step, name)]))
 
 
-def history(hosts: Collection[int], but: Collection[UUID], step: str, name: str) -> list[stats.Cell]:
+def figure_history(hosts: Collection[int], but: Collection[UUID], step: str, name: str) -> list[stats.Cell]:
     """The figure in runs of one spec on one host, campaign by campaign, without the campaigns in `but`. One query for
     each host, because an index has the newest runs of a host. The database groups the values: to read a row for each
     run takes several times as long."""

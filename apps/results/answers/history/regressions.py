@@ -20,11 +20,11 @@ def compare_due(now: datetime) -> None:
     due = Slot.objects.filter(campaign__ended_at__isnull=False, compared_at=None).filter(~Exists(unread))
     for slot in due.select_related("schedule__campaign__workload", "schedule__campaign__host").order_by("at"):
         with faults.apart(f"comparison of campaign {slot.campaign_id} with earlier ones"):
-            compare(slot, now)
+            store_regression(slot, now)
 
 
 @transaction.atomic
-def compare(slot: Slot, now: datetime) -> None:
+def store_regression(slot: Slot, now: datetime) -> None:
     """Store what is worse than in earlier campaigns, and notify of it. Does nothing if another worker has done it."""
     schedule_trend = trend(slot.schedule, slot.at)
     is_newest = schedule_trend.newest is not None and schedule_trend.newest.pk == slot.pk

@@ -50,7 +50,7 @@ class Command(BaseCommand):
         if import_row.campaign_id:
             self.stdout.write(f"already imported: campaign {import_row.campaign_id}. Nothing was changed.")
             return
-        services.say(import_row, _mapping(options), by=by)
+        services.store_mapping(import_row, _mapping(options), by=by)
         self._tell(services.preview(import_row))
         if options["look"]:
             self._forget(import_row, new, by)

@@ -38,7 +38,7 @@ class Command(BaseCommand):
     @transaction.atomic
     def _judge(self, run: Run) -> None:
         run.step_stabilities.all().delete()
-        StepStability.objects.bulk_create(stability.judge(run))
+        StepStability.objects.bulk_create(stability.stability_findings(run))
         transactions = dict(run.measurements.filter(name=TRANSACTIONS).values_list("step", "value"))
         run.measurements.filter(name__in=PER_TRANSACTION).delete()
         run.step_means.all().delete()

@@ -288,7 +288,7 @@ def test_every_revision_of_a_name_is_handed_over(storage: Team, admin: User) -> 
     make_workload("mixed", by=admin)
     newest = make_workload("mixed", by=admin, clients=4)
 
-    teams.hand_over(teams.named("workload", "mixed"), storage, by=admin)
+    teams.hand_over(teams.owned_by_name("workload", "mixed"), storage, by=admin)
 
     assert set(Workload.objects.filter(name="mixed").values_list("revision", "team")) == {
         (1, storage.pk),

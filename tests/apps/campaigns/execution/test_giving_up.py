@@ -284,7 +284,7 @@ def fail_to_close(error: Exception, run: Run, monkeypatch: pytest.MonkeyPatch, t
         with transaction.atomic():
             run_end.close(run, Run.Outcome.OK, None, {"clean": False})
 
-    monkeypatch.setattr(run_end, "report", fail)
+    monkeypatch.setattr(run_end, "report_problems", fail)
     monkeypatch.setattr(dispatch, "_work", close)
     attempts = []
     for _ in range(times):

@@ -106,7 +106,7 @@ def test_only_retries_of_failed_runs_are_looked_up(django_assert_num_queries: An
     campaign.runs.filter(pk=campaign.runs.latest("position").pk).update(retry_of=retried)
 
     with django_assert_num_queries(1) as captured:
-        (counted,) = queries.counted([campaign])
+        (counted,) = queries.with_run_counts([campaign])
 
     assert counted.failed == 1  # type: ignore[attr-defined]
     assert "JOIN" not in captured[0]["sql"]  # a join looks up the retries of all runs

@@ -27,7 +27,7 @@ LOOKUPS = 200
 
 
 def small(host: Host, by: User, sizes: tuple[str, ...]) -> Campaign:
-    facts = allowed_paths.known(host)
+    facts = allowed_paths.newest_facts(host)
     recipe = recipes.get("cache-split")
     steps = patch(recipes.steps(recipe, facts), {"steps.warm.time_s": 1, "steps.settle.seconds": 1})
     levels = [{"label": size, "set": {"settings.postgresql.shared_buffers": size}} for size in sizes]

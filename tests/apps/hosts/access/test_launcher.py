@@ -67,13 +67,13 @@ class TestSigning:
         assert done.returncode == 0, done.stderr
 
     def test_an_agent_is_signed_once(self) -> None:
-        assert signing.signed("ab" * 32) == signing.signed("ab" * 32)
+        assert signing.newest_signature("ab" * 32) == signing.newest_signature("ab" * 32)
         assert AgentSignature.objects.count() == 1
 
     def test_a_return_to_an_older_server_is_an_upgrade_as_well(self) -> None:
-        old, new = signing.signed("ab" * 32), signing.signed("cd" * 32)
+        old, new = signing.newest_signature("ab" * 32), signing.newest_signature("cd" * 32)
 
-        again = signing.signed("ab" * 32)
+        again = signing.newest_signature("ab" * 32)
 
         assert old.serial < new.serial < again.serial
 
@@ -82,11 +82,11 @@ class TestSigning:
         signing.prepare_next_key()
         there.trust(signing.signers())
 
-        waiting = signing.signed("ab" * 32).key
+        waiting = signing.newest_signature("ab" * 32).key
         after = signing.use_next_key()
 
         assert waiting == before
-        assert signing.signed("ab" * 32).key == after != before
+        assert signing.newest_signature("ab" * 32).key == after != before
         assert signing.signers().count("\n") == 1, "the retired key is not trusted any more"
         digest, data = ssh.agent_zipapp()
         assert there.run("install", stdin=signing.parcel(digest, data)).returncode == 0

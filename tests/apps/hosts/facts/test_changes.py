@@ -171,7 +171,7 @@ def test_a_sentence_names_the_first_changes_and_counts_the_others() -> None:
     for path, value in (("kernel/release", "7.0"), ("cpus/online", "0"), ("memory/total_kb", 1), ("memory/swap_kb", 1)):
         after = edited(path, value, after)
 
-    sentence = changes.sentence("run 4", "run 5", changes.weighty(before, after))
+    sentence = changes.change_warning("run 4", "run 5", changes.weighty(before, after))
 
     assert sentence == (
         "The host changed between run 4 and run 5: cpus.online 0-15 → 0, kernel.release 6.12.48-amd64 → 7.0, "

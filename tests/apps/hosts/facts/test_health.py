@@ -37,7 +37,7 @@ EXACT = health.Clock(ahead_s=0.01, error_s=0.02)
 
 
 def wrong(measured: dict[str, Any] | None = None, hello: dict[str, Any] | None = None, at: health.Clock = EXACT) -> str:
-    return health.failed(health.judge(FINE | (measured or {}), HELLO | (hello or {}), at, LIMITS))
+    return health.failed(health.health_rows(FINE | (measured or {}), HELLO | (hello or {}), at, LIMITS))
 
 
 def test_a_host_that_is_fine_fails_nothing() -> None:
@@ -99,12 +99,12 @@ def test_the_agent_reports_free_space_for_a_directory_that_does_not_exist(tmp_pa
 class TestTransitions:
     def test_a_failed_check_stops_the_queue_of_a_host_and_a_successful_one_resumes_it(self) -> None:
         bench = make_host("bench")
-        full = health.judge(FINE | {"space": [{"path": "/pg", "free_kb": 0}]}, HELLO, EXACT, LIMITS)
+        full = health.health_rows(FINE | {"space": [{"path": "/pg", "free_kb": 0}]}, HELLO, EXACT, LIMITS)
 
         contact.record_health(bench, full)
         assert (bench.state, bench.state_reason.split(",")[0]) == (Host.State.UNFIT, "free space for /pg: 0 MiB")
 
-        contact.record_health(bench, health.judge(FINE, HELLO, EXACT, LIMITS))
+        contact.record_health(bench, health.health_rows(FINE, HELLO, EXACT, LIMITS))
         assert (bench.state, bench.state_reason) == (Host.State.READY, "")
         assert list(AuditEntry.objects.order_by("pk").values_list("action", flat=True)) == ["host.unfit", "host.fit"]
 
@@ -121,14 +121,14 @@ class TestTransitions:
     def test_health_never_ends_a_quarantine(self) -> None:
         bench = make_host("bench", state=Host.State.QUARANTINED, state_reason="dirty")
 
-        contact.record_health(bench, health.judge(FINE, HELLO, EXACT, LIMITS))
+        contact.record_health(bench, health.health_rows(FINE, HELLO, EXACT, LIMITS))
         contact.mark_unfit(bench, "hot")
 
         bench.refresh_from_db()
         assert (bench.state, bench.state_reason) == (Host.State.QUARANTINED, "dirty")
 
     def test_a_host_that_answers_again_is_as_unfit_as_it_was(self) -> None:
-        full = health.judge(FINE | {"space": [{"path": "/pg", "free_kb": 0}]}, HELLO, EXACT, LIMITS)
+        full = health.health_rows(FINE | {"space": [{"path": "/pg", "free_kb": 0}]}, HELLO, EXACT, LIMITS)
         bench = make_host("bench", state=Host.State.UNREACHABLE, health=full)
 
         contact.record_contact(bench, hello_of(bench))
@@ -140,7 +140,7 @@ class TestTransitions:
         key = {"key": "vm.swappiness", "original": "60", "ours": "1", "found": "10"}
 
         contact.record_contact(bench, hello_of(bench) | {"conflicts": [run]})
-        contact.report(bench, run, Trouble.Kind.CONFLICT, [key])
+        contact.report_trouble(bench, run, Trouble.Kind.CONFLICT, [key])
         contact.record_contact(bench, hello_of(bench) | {"conflicts": [run]})
 
         assert Trouble.objects.get().keys == [key]

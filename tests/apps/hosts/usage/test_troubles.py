@@ -24,7 +24,7 @@ RUN = "3f0c1d2e-0000-4000-8000-000000000001"
 
 
 def conflict(host: Host) -> Trouble:
-    contact.report(host, RUN, Trouble.Kind.CONFLICT, KEYS)
+    contact.report_trouble(host, RUN, Trouble.Kind.CONFLICT, KEYS)
     return Trouble.objects.get(run=RUN)
 
 
@@ -55,7 +55,7 @@ def test_a_viewer_dismisses_nothing(viewer: User) -> None:
 
 
 def test_values_that_are_not_restored_cannot_be_dismissed(operator: User) -> None:
-    contact.report(make_host(), RUN, Trouble.Kind.DIRTY)
+    contact.report_trouble(make_host(), RUN, Trouble.Kind.DIRTY)
 
     with pytest.raises(PlanError, match="is not restored: that cannot be dismissed"):
         services.dismiss(Trouble.objects.get(), by=operator)
@@ -70,14 +70,14 @@ def test_values_that_a_run_left_are_reported_also_without_evidence_of_a_conflict
         data = {**proof, "found": "still there", "ok": False, "evidence": evidence}
         run.events.create(seq=seq, at=timezone.now(), kind="proof", data=data)
 
-    run_end.report(run, {"conflicts": [], "clean": False, "error": None})
+    run_end.report_problems(run, {"conflicts": [], "clean": False, "error": None})
 
     assert [key["key"] for key in Trouble.objects.get().keys] == ["/group/1", "/group/2", "/group/3"]
     assert "/group/1, /group/2, /group/3" in Host.objects.get(pk=run.host_id).state_reason
 
 
 def test_a_release_closes_the_problem_with_its_resolution(host: Host, admin: User) -> None:
-    contact.report(host, RUN, Trouble.Kind.DIRTY, KEYS)
+    contact.report_trouble(host, RUN, Trouble.Kind.DIRTY, KEYS)
     contact.quarantine(host, "a test says so")
     services.release_host(host, by=admin)
     host.refresh_from_db()
@@ -166,8 +166,8 @@ def test_the_number_of_queries_of_home_does_not_grow_with_problems(
         client.get("/")
     for number in range(12):
         host = populate.host(f"more-{number}", state=Host.State.QUARANTINED)
-        contact.report(host, team["dirty_run"].pk, Trouble.Kind.CONFLICT, KEYS)
-        contact.report(host, f"3f0c1d2e-0000-4000-8000-{number:012}", Trouble.Kind.DIRTY, KEYS)
+        contact.report_trouble(host, team["dirty_run"].pk, Trouble.Kind.CONFLICT, KEYS)
+        contact.report_trouble(host, f"3f0c1d2e-0000-4000-8000-{number:012}", Trouble.Kind.DIRTY, KEYS)
 
     with django_assert_max_num_queries(len(few)):
         client.get("/")

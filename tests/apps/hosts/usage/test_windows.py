@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from apps.hosts.usage.windows import Calendar, read, shown
+from apps.hosts.usage.windows import Calendar, local_time, read
 from common.errors import PlanError
 
 HOUR = 3600.0
@@ -152,9 +152,9 @@ def test_an_unknown_time_zone_is_refused(zone: str) -> None:
 def test_times_are_in_the_time_zone_of_the_host() -> None:
     athens = ZoneInfo("Europe/Athens")
 
-    assert shown(utc(2026, 6, 1, 15), athens, MONDAY_NOON) == "18:00 EEST"
-    assert shown(utc(2026, 6, 2, 17), athens, MONDAY_NOON) == "Tue 20:00 EEST"
-    assert shown(utc(2026, 6, 20, 17), athens, MONDAY_NOON) == "2026-06-20 20:00 EEST"
+    assert local_time(utc(2026, 6, 1, 15), athens, MONDAY_NOON) == "18:00 EEST"
+    assert local_time(utc(2026, 6, 2, 17), athens, MONDAY_NOON) == "Tue 20:00 EEST"
+    assert local_time(utc(2026, 6, 20, 17), athens, MONDAY_NOON) == "2026-06-20 20:00 EEST"
 
 
 def test_windows_read_as_words() -> None:

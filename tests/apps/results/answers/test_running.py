@@ -90,7 +90,7 @@ def test_page_api_compare_and_report_have_the_same_interval(client: Client, admi
     assert NOT_ENDED in compared["warnings"]
     assert [results["levels"][1]["relative_low"], results["levels"][1]["relative_high"]] == bounds
     assert WIDER in page and NOT_ENDED in page
-    assert content.verdict(content.report_of(campaign).table.levels[1]).endswith("(preliminary)")
+    assert content.verdict_text(content.report_of(campaign).table.levels[1]).endswith("(preliminary)")
 
 
 def test_the_verdict_of_each_host_is_preliminary() -> None:

@@ -77,7 +77,7 @@ def test_levels_of_an_existing_cluster_share_a_start_only_if_they_need_no_restar
     live = {"off": {}, "on": {"settings.postgresql.wal_compression": "on"}}
     cells = [{"memory": Level(a, memory[a]), "wal": Level(b, live[b])} for a in memory for b in live]
 
-    starts = orders.starts(cells, {"data_dir": "/srv/pg"})
+    starts = orders.start_numbers(cells, {"data_dir": "/srv/pg"})
 
     assert starts["default, off"] == starts["default, on"]
     assert len({tuple(path) for path in starts.values()}) == 3
@@ -187,7 +187,7 @@ def test_starts_are_within_clusters_and_boots() -> None:
         for live in ("x", "y")
     ]
 
-    starts = orders.starts(cells, REMOTE)
+    starts = orders.start_numbers(cells, REMOTE)
 
     assert starts["a, 1GB, x"] == starts["a, 1GB, y"] and starts["a, 1GB, x"] != starts["a, 2GB, x"]
     assert starts["a, 1GB, x"][:2] == starts["a, 2GB, x"][:2]

@@ -87,9 +87,9 @@ def test_a_mapping_that_says_nothing_known_is_refused(operator: User, mapping: A
 
 def test_a_column_that_does_not_exist_and_a_pattern_without_fields_are_named(operator: User) -> None:
     draft, _ = services.upload([("t.csv", CSV)], by=operator)
-    services.say(draft, {"columns": {"idx9": {"as": "figure"}}}, by=operator)
+    services.store_mapping(draft, {"columns": {"idx9": {"as": "figure"}}}, by=operator)
     other, _ = services.upload([("a.out", PGBENCH)], by=operator)
-    services.say(other, {"pattern": "nothing.out"}, by=operator)
+    services.store_mapping(other, {"pattern": "nothing.out"}, by=operator)
 
     assert services.preview(draft).errors[0].place == "columns.idx9"
     assert services.preview(other).errors[0].place == "pattern"
@@ -108,7 +108,7 @@ def test_only_a_figure_with_a_direction_can_be_compared(operator: User, metric: 
 
 def test_a_commit_that_fails_at_its_end_leaves_nothing(operator: User, monkeypatch: pytest.MonkeyPatch) -> None:
     draft, _ = services.upload([("select.out", PGBENCH)], by=operator)
-    services.say(draft, SAID, by=operator)
+    services.store_mapping(draft, SAID, by=operator)
     before = rows()
 
     def died(*args: Any) -> None:

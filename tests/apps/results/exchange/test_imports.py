@@ -28,7 +28,7 @@ def rows() -> dict[str, int]:
 
 def imported(by: User, *uploads: tuple[str, bytes], **mapping: Any) -> Campaign:
     draft, _ = services.upload(uploads, by=by)
-    services.say(draft, SAID | mapping, by=by)
+    services.store_mapping(draft, SAID | mapping, by=by)
     return services.commit(draft, by=by)
 
 

@@ -13,7 +13,7 @@ from apps.campaigns.library import workloads
 from apps.campaigns.models import Artefact, Campaign, Twin
 from apps.campaigns.twins import services as twins
 from apps.results.runs import counters
-from apps.results.runs.fidelity import badge, compare, lowest
+from apps.results.runs.fidelity import badge, fidelity_of_statements, lowest
 from tests.rows.factories import make_campaign, make_twin
 
 CAPTURE = Path(__file__).parents[3] / "contract" / "captures" / "shop-18.jsonl"
@@ -55,14 +55,14 @@ def twin(db: None) -> Twin:
 def test_fidelity_is_the_covered_time_times_the_mean_of_three_ratios(
     twin: Twin, statements: list[Any], value: float
 ) -> None:
-    assert compare(twin, statements, 60.0).value == pytest.approx(value)
+    assert fidelity_of_statements(twin, statements, 60.0).value == pytest.approx(value)
 
 
 def test_the_share_of_calls_is_of_the_statements_of_the_twin(twin: Twin) -> None:
     other = {**twin.statements[1], "script": "s02", "reason": ""}
     twin.statements = [{**twin.statements[0], "share": 0.5}, {**other, "share": 0.5}]
 
-    both = compare(twin, [counted("s01", 300), counted("s02", 100)], 60.0)
+    both = fidelity_of_statements(twin, [counted("s01", 300), counted("s02", 100)], 60.0)
 
     assert [statement.twin and statement.twin.calls_share for statement in both.statements] == [0.75, 0.25]
     assert [statement.production.calls_share for statement in both.statements] == [0.5, 0.5]
@@ -88,8 +88,10 @@ def test_the_lowest_fidelity_of_the_runs_is_that_of_the_campaign(admin: User, dj
         result = lowest(campaign)
 
     assert result is not None and result.value is not None and result.runs == 2
-    highest = compare(result.twin, [counted("s01", 20, blocks=20)], 60.0).value
-    assert result.value == pytest.approx(compare(result.twin, [counted("s01", 10, blocks=10)], 60.0).value)
+    highest = fidelity_of_statements(result.twin, [counted("s01", 20, blocks=20)], 60.0).value
+    assert result.value == pytest.approx(
+        fidelity_of_statements(result.twin, [counted("s01", 10, blocks=10)], 60.0).value
+    )
     assert result.value != pytest.approx(highest)
     assert badge(campaign) == f"twin, fidelity {100 * result.value:.0f} %"
 

@@ -49,7 +49,7 @@ def checkpoints(run: Run, *spans: tuple[float, float | None]) -> None:
 
 
 def judged(run: Run) -> StepStability:
-    (row,) = stability.judge(run)
+    (row,) = stability.stability_findings(run)
     return row
 
 
@@ -162,7 +162,7 @@ def test_the_directions_of_fio_add_up(run: Run) -> None:
 
 
 def test_a_run_without_samples_has_nothing_to_say(run: Run) -> None:
-    assert stability.judge(run) == []
+    assert stability.stability_findings(run) == []
 
 
 def test_skipped_transactions_put_p99_beyond_the_limit(run: Run) -> None:
@@ -180,7 +180,7 @@ def test_skipped_transactions_put_p99_beyond_the_limit(run: Run) -> None:
 
 def test_page_and_api_of_a_run_say_the_same(client: Client, run: Run, admin: User) -> None:
     sampled(run, [*WARMING, *STEADY])
-    StepStability.objects.bulk_create(stability.judge(run))
+    StepStability.objects.bulk_create(stability.stability_findings(run))
     client.force_login(admin)
 
     rows = browser(admin).get(f"/api/v1/runs/{run.pk}/observed/").json()["findings"]

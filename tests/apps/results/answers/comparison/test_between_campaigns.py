@@ -25,7 +25,7 @@ def test_the_history_has_as_many_of_the_newest_runs_of_each_host(admin: User, mo
     for place, campaign in enumerate((own, newest, older, of_other)):
         _end_at(campaign, hours_ago=place + 1)
 
-    cells = between_campaigns.history([compared.pk, other.pk], {own.pk}, "measure", "latency_avg")
+    cells = between_campaigns.figure_history([compared.pk, other.pk], {own.pk}, "measure", "latency_avg")
 
     counts: dict[str, int] = {}
     for cell in cells:
@@ -34,7 +34,7 @@ def test_the_history_has_as_many_of_the_newest_runs_of_each_host(admin: User, mo
 
 
 def test_without_hosts_there_is_no_history() -> None:
-    assert between_campaigns.history([], [], "measure", "tps") == []
+    assert between_campaigns.figure_history([], [], "measure", "tps") == []
 
 
 def _end_at(campaign: Campaign, hours_ago: float) -> None:
