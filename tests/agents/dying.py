@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import select
 import signal
+import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +28,7 @@ from agents.settings import SETTINGS, Plan, Setting, Write
 PAUSE_S = 0.0005
 DUE, DONE = 1, 2
 SIZE = 1 << 20
+HEAD = struct.Struct("=BII")  # state, number of boundaries, bytes of their texts
 RUN = "11111111-2222-3333-4444-555555555555"
 
 
@@ -74,19 +77,22 @@ class Death:
 
     def __init__(self, at: int, *, sparse: bool = False) -> None:
         self.at, self._sparse, self._came = at, sparse, 0
-        self._shared = mmap.mmap(-1, SIZE)
+        self._shared, self._due = mmap.mmap(-1, SIZE), -1
 
     @property
     def trail(self) -> list[str]:
         """What each boundary was, the newest last."""
-        return self._shared[1:].rstrip(b"\0").decode().split("\0") if self._shared[1] else []
+        _, _, length = HEAD.unpack_from(self._shared)
+        return self._shared[HEAD.size : HEAD.size + length].decode().split("\0")[:-1]
 
     def step(self, where: str) -> None:
-        trail = [*self.trail, where]
-        encoded = "\0".join(trail).encode() + b"\0"
-        self._shared[1 : 1 + len(encoded)] = encoded
-        if len(trail) == self.at:
-            self._shared[0] = DUE
+        _, count, length = HEAD.unpack_from(self._shared)
+        text = where.encode() + b"\0"
+        self._shared[HEAD.size + length : HEAD.size + length + len(text)] = text
+        is_due = count + 1 == self.at
+        HEAD.pack_into(self._shared, 0, DUE if is_due else self._shared[0], count + 1, length + len(text))
+        if is_due:
+            os.eventfd_write(self._due, 1)
             while self._shared[0] == DUE:
                 time.sleep(PAUSE_S)
 
@@ -107,6 +113,7 @@ class Death:
 
     def of(self, live: Callable[[], None]) -> bool:
         """Whether `live`, in a forked process, was killed; False when it came through."""
+        self._due = os.eventfd(0)
         pid = os.fork()
         if not pid:
             code = 1
@@ -115,17 +122,26 @@ class Death:
                 code = 0
             finally:
                 os._exit(code)
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        while not ended:
-            if self._shared[0] == DUE:
-                os.kill(pid, signal.SIGKILL)
-                status = os.waitpid(pid, 0)[1]
-                self._shared[0] = DONE
-                break
-            time.sleep(PAUSE_S)
-            ended, status = os.waitpid(pid, os.WNOHANG)
+        try:
+            self._wait(pid)
+        finally:
+            os.close(self._due)
+        if self._shared[0] == DUE:
+            os.kill(pid, signal.SIGKILL)
+        status = os.waitpid(pid, 0)[1]
+        self._shared[0] = DONE
         assert status in (0, signal.SIGKILL), status
         return status != 0
+
+    def _wait(self, pid: int) -> None:
+        """Wait until the boundary is reached, or the process has ended."""
+        ended, either = os.pidfd_open(pid), select.poll()
+        try:
+            for descriptor in (self._due, ended):
+                either.register(descriptor, select.POLLIN)
+            either.poll()
+        finally:
+            os.close(ended)
 
 
 def around_all(death: Death) -> None:
