@@ -83,6 +83,7 @@ VOLATILE = {
 _VOLATILE = re.compile("|".join(map(fnmatch.translate, VOLATILE)))
 POOLS = ("nr_hugepages", "nr_hugepages_mempolicy")
 MARK = b"PROVING_GROUND_RUN="
+CHUNK = 1 << 14  # bytes of a read: for each one below /proc/sys, the kernel allocates and zeroes as many
 LATENCY = "/dev/cpu_dma_latency"
 Snapshot = dict[str, str]
 # Somebody else's change of the same machine goes by; what a run left does not.
@@ -152,8 +153,8 @@ def _configured(directory: str, total: str) -> str:
 def _read(file: str) -> str | None:
     """None for what cannot be read: an order such as drop_caches, or a value that this machine does not have."""
     try:
-        with open(file, "rb") as opened:
-            return opened.read(1 << 20).decode(errors="backslashreplace")
+        with open(file, "rb", buffering=0) as opened:
+            return b"".join(iter(lambda: opened.read(CHUNK), b"")).decode(errors="backslashreplace")
     except OSError:
         return None
 
