@@ -47,7 +47,7 @@ test-bare: .venv-tests ## make test in a root file system with Python, git and m
 	@$(BIN)/python -m tests.bare $(ARGS)
 
 e2e: .venv-e2e ## the browser tests in Debian's chromium
-	@$(RUN) $(BIN)/python -m pytest --tier all -m e2e -n 2 --dist loadgroup $(HANGS) $(call only,tests/e2e)
+	@$(RUN) $(BIN)/python -m pytest --tier all -m e2e -n 3 --dist loadgroup $(HANGS) $(call only,tests/e2e)
 
 test-lab: .venv-tests ## settings, restarts, power cuts on virtual machines with several NUMA nodes; as root, needs QEMU
 	@$(RUN) $(BIN)/python -m pytest -m lab $(call only,tests/lab)

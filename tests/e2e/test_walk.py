@@ -11,11 +11,20 @@ from playwright.sync_api import Page
 
 from tests.documents.pages import pages, pages_of_fleets
 from tests.e2e.axe import WCAG, violations
-from tests.e2e.conftest import OVERFLOW, PICTURES, shot
+from tests.e2e.conftest import OVERFLOW, PICTURES, WAIT_MS, shot
 from tests.rows import fleets
 
 pytestmark = pytest.mark.e2e
 REFLOW_S = 3.0
+# Scrolls to each chart that is not drawn yet, and stays until the browser has noticed.
+SEE = """async () => {
+  const rest = [...document.querySelectorAll("[data-figure]:not([data-drawn])")];
+  for (const plot of rest) {
+    plot.scrollIntoView();
+    for (const _ of [1, 2]) await new Promise(requestAnimationFrame);
+  }
+  return rest.map((plot) => plot.id);
+}"""
 # Types of traces that the reduced plotly.min.js does not have: Plotly draws them as lines, without a message.
 NOT_DRAWN = """() => [...document.querySelectorAll("[data-figure]")].flatMap((plot) => (plot.data || [])
   .filter((trace, place) => trace.type && trace.type !== plot._fullData[place].type)
@@ -31,10 +40,11 @@ def every_page(team: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _settle(page: Page) -> None:
-    """Charts are drawn, or say why not; those that wait until they are seen, are seen."""
-    for plot in page.locator("[data-later]").all():
-        plot.evaluate("plot => plot.scrollIntoView()")  # one without data is hidden in the meantime
-    page.wait_for_selector("[data-figure]:not([data-drawn])", state="detached")
+    """Charts are drawn, or say why not; those that wait until they are seen, are seen, also if they came later."""
+    deadline = time.monotonic() + WAIT_MS / 1000
+    while rest := page.evaluate(SEE):
+        assert time.monotonic() < deadline, f"not drawn: {rest}"
+        page.wait_for_timeout(50)
 
 
 @pytest.mark.parametrize(("width", "theme"), WALKS)
