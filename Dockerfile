@@ -54,7 +54,7 @@ RUN PROVING_SECRET_KEY=$(python -c "import secrets; print(secrets.token_urlsafe(
     python manage.py collectstatic --noinput \
     && rm -r /tmp/state \
     && python -m compileall -q agents apps common readers stats \
-    && python -c "import pyarrow.parquet, statsmodels.api, scipy.stats" \
+    && python -c "import pyarrow.parquet, scipy.signal, scipy.stats" \
     && /opt/postgresql/bin/pg_dump --version
 USER 10001:10001
 EXPOSE 8000

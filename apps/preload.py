@@ -17,8 +17,6 @@ MODULES = (
     "scipy.signal",
     "scipy.special",
     "scipy.stats",
-    "statsmodels.stats.multitest",
-    "statsmodels.stats.oneway",
 )
 
 

@@ -1,4 +1,4 @@
-"""Statistics of campaigns: pure functions over runs. scipy and statsmodels load on first use: they are slow."""
+"""Statistics of campaigns: pure functions over runs. scipy loads on first use: it is slow."""
 
 from stats.across_campaigns.components import Between, Cell, between_campaigns, compare_campaigns
 from stats.across_campaigns.prediction import Predicted, against_history

@@ -84,9 +84,9 @@ def _plain_table(levels: dict[str, list[Observation]]) -> LevelTable:
 def _welch_anova_p(arms: list[Floats]) -> float | None:
     if len(arms) < 2 or min(len(arm) for arm in arms) < 2 or min(float(arm.std()) for arm in arms) < NO_SPREAD:
         return None
-    from statsmodels.stats.oneway import anova_oneway
+    from scipy import stats
 
-    return float(anova_oneway(arms, use_var="unequal").pvalue)
+    return float(stats.f_oneway(*arms, equal_var=False).pvalue)
 
 
 def _level(name: str, own: Sequence[Observation], s: float, df: int) -> Level:

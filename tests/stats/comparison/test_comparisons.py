@@ -33,7 +33,7 @@ from stats import (
     warm_up,
 )
 from stats.comparison.family import critical
-from stats.comparison.levels import pair_of_all
+from stats.comparison.levels import _welch_anova_p, pair_of_all
 from stats.power import fewest_runs
 from stats.trends.within_run import mser_cut
 
@@ -602,6 +602,23 @@ def test_runs_needed_account_for_a_variation_estimated_from_few_runs() -> None:
 
 def test_runs_needed_are_never_fewer_than_a_verdict_needs() -> None:
     assert runs_needed(0.0, 0.02) == runs_needed(0.0001, 0.02) == runs_needed(0.006, 0.02, paired=True) == 3
+
+
+@given(st.lists(st.floats(0, 1), max_size=12))
+def test_adjusted_p_values_are_those_of_statsmodels(p_values: list[float]) -> None:
+    from statsmodels.stats.multitest import multipletests
+
+    for adjust, method in ((holm, "holm"), (benjamini_hochberg, "fdr_bh")):
+        oracle = multipletests(p_values, method=method)[1] if p_values else []
+        assert adjust(p_values) == pytest.approx(list(oracle), abs=1e-12)
+
+
+def test_the_test_of_levels_with_unequal_variances_is_that_of_statsmodels() -> None:
+    from statsmodels.stats.oneway import anova_oneway
+
+    arms = [np.random.default_rng(seed).normal(size=4 + seed) * (1 + seed) for seed in range(4)]
+
+    assert _welch_anova_p(arms) == pytest.approx(float(anova_oneway(arms, use_var="unequal").pvalue), rel=1e-9)
 
 
 def test_the_minimum_detectable_effect_equals_that_of_statsmodels() -> None:
