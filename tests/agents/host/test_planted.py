@@ -121,7 +121,8 @@ def test_clusters_that_anybody_can_start_leave_room_for_those_of_the_host(plante
     for process in processes:
         process.kill()
         process.wait()
-    assert len(listed) == MOST and str(given) in listed
+    # Clusters of other tests may end while they are listed.
+    assert MOST - 10 <= len(listed) <= MOST and str(given) in listed
 
 
 def test_a_cluster_with_an_endless_path_is_left_out(postmaster: Path) -> None:
