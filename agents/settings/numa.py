@@ -93,7 +93,7 @@ class Numa(Setting):
         if unit and nodes:
             unit["NUMAMask"] = cpulist.render(nodes)
         if bound:
-            options.append(f"--cpunodebind={cpulist.render(bound)}")
+            options.append(_cpus(facts, bound))
             unit["CPUAffinity"] = cpulist.render(proofs.cpus_of(facts, bound))
         if options and not facts["tools"].get("numactl"):
             raise Unplannable("numa.policy", policy, "default, because numactl is not installed", "install numactl")
@@ -171,6 +171,13 @@ def _options(facts: Facts, policy: str, nodes: list[int]) -> list[str]:
             "numa.policy", policy, f"a policy that this numactl supports; it has no {option}", "install a newer numactl"
         )
     return [f"{option}={cpulist.render(nodes)}" if nodes else option]
+
+
+def _cpus(facts: Facts, bound: list[int]) -> str:
+    """The option that binds to the CPUs of nodes. numactl knows no node without memory, only its CPUs."""
+    if all(node["mem_kb"] for node in facts["numa"]["nodes"] if node["id"] in bound):
+        return f"--cpunodebind={cpulist.render(bound)}"
+    return f"--physcpubind={cpulist.render(proofs.cpus_of(facts, bound))}"
 
 
 def _weights(facts: Facts, policy: str, weights: dict[str, Any]) -> list[Write]:
