@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from apps.campaigns.twins.columns import Domain, coprime, floats
 from apps.campaigns.twins.names import OWN_SCHEMA, Key, ident, idents, qualified
 
-ORDERED = 0.98  # with this correlation or more, values are in order
+ORDERED = 0.999  # with this correlation or more, values are in order
 LEAST_ROOM = 0.05  # the shares of pages below it, and above 1 minus it, are none and all
 PAGE, ROW_HEADER = 8192, 32  # bytes
 LOOSE = 0.3  # with less, they are in no order

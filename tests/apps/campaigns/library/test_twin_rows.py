@@ -126,3 +126,18 @@ def test_an_index_with_a_predicate_has_all_rows_and_is_not_unique(db: None, capt
 
     assert twin.missing == ['index "public"."children_parent_btree": created without its predicate']
     assert one("select count(*) from pg_index where indrelid = 'children'::regclass and not indisunique") == (1,)
+
+
+@pytest.mark.parametrize("correlation", [0.6, 0.97, 0.985, 1.0])
+def test_as_many_rows_as_in_production_are_out_of_order(db: None, capture: Capture, correlation: float) -> None:
+    of_parent = replace(statistics("children", "parent", 500), correlation=correlation)
+    children = parts(
+        table("children", 9000, ID, PARENT), indexes=[primary_key("children", "id")], statistics=[of_parent]
+    )
+
+    load(twin_of(capture, children))
+
+    with connection.cursor() as cursor:
+        cursor.execute("analyze children")
+    (in_twin,) = one("select correlation from pg_stats where tablename = 'children' and attname = 'parent'")
+    assert 1 - in_twin == pytest.approx(1 - correlation, rel=0.15, abs=0.0001)
