@@ -12,6 +12,7 @@ from apps.campaigns.twins.columns import Domain, coprime, floats
 from apps.campaigns.twins.names import OWN_SCHEMA, Key, ident, idents, qualified
 
 ORDERED = 0.999  # with this correlation or more, values are in order
+MOVED = 0.9  # with this or more, all but the last rows are in order
 LEAST_ROOM = 0.05  # the shares of pages below it, and above 1 minus it, are none and all
 PAGE, ROW_HEADER = 8192, 32  # bytes
 LOOSE = 0.3  # with less, they are in no order
@@ -63,17 +64,26 @@ def _value(of: Domain, rows: int, ranks: Mapping[str, str]) -> str:
 
 
 def rank(of: Domain, rows: int) -> str:
-    """The rank of the value in row i, with the column's frequencies and, roughly, its correlation."""
+    """The rank of the value in row i, with the column's frequencies and, roughly, its correlation.
+
+    Updates move rows to the end of a table that was loaded in order. So if most rows are in order, the others are the
+    last ones.
+    """
     if of.unique or of.distinct >= rows:
         if abs(of.correlation) >= 0.5 or rows < 3:
             return "i" if of.correlation >= 0 or rows < 3 else f"{rows + 1} - i"
         return f"1 + (i * {coprime(rows)}) % {rows}"
-    position = "(i - 0.5)::float8" if of.correlation >= 0 else f"({rows + 0.5} - i)::float8"
-    share, scattered, correlation = f"({position} / {rows})", hashed(of, 1), abs(of.correlation)
+    scattered, correlation = hashed(of, 1), abs(of.correlation)
+    # If a share s of the rows is at the end and in no order, the correlation of ranks is (1 - s)^2.
+    in_order = rows * math.sqrt(correlation) if MOVED <= correlation < ORDERED else float(rows)
+    share = f"((i - 0.5)::float8 / {in_order!r})"
+    share = share if of.correlation >= 0 else f"(1 - {share})"
     if correlation < LOOSE:
         share = scattered
-    elif correlation < ORDERED:
+    elif correlation < MOVED:
         share = f"(case when {hashed(of, 2)} < {correlation!r} then {share} else {scattered} end)"
+    elif correlation < ORDERED:
+        share = f"(case when i <= {in_order!r} then {share} else {scattered} end)"
     return f"{by_share(of)}({share})" if of.is_skewed else f"1 + floor({share} * {of.distinct})::bigint"
 
 
