@@ -8,7 +8,18 @@ import json
 from typing import Any
 
 from common.errors import FormatError
-from readers.twin.model import Capture, Column, Counts, ForeignKey, Index, IndexColumn, Statement, Statistics, Table
+from readers.twin.model import (
+    Capture,
+    Column,
+    Counts,
+    ForeignKey,
+    Index,
+    IndexColumn,
+    Statement,
+    Statistics,
+    Table,
+    Updates,
+)
 from readers.twin.shapes import Read, ShapeError, flag, number, one_of, optional, record, several, text, whole
 
 SUBJECT = "capture"
@@ -83,7 +94,7 @@ def _whole(values: dict[str, list[Any]]) -> Capture:
         seconds=second["at"] - first["at"],
         was_reset=second["reset"] != first["reset"],
         statements=tuple(_statements(dict(values["before"]), values["after"])),
-        hot_shares=_hot_shares(values["changes"]),
+        updates=_updates(values["changes"]),
         settings={name: setting for name, (setting, _) in values["settings"][0].items() if setting is not None},
     )
 
@@ -101,18 +112,18 @@ def _statements(before: dict[str, Counts], after: list[tuple[str, Counts, str]])
     return sorted(statements, key=lambda each: -each.counts.ms)
 
 
-def _hot_shares(changes: list[tuple[int, tuple[str, str], int, int]]) -> dict[tuple[str, str], float]:
-    """For each table with updates between the snapshots, the share of them that stayed on their page."""
+def _updates(changes: list[tuple[int, tuple[str, str], int, int]]) -> dict[tuple[str, str], Updates]:
+    """Of each table with updates between the snapshots."""
     counts: dict[tuple[str, str], dict[int, tuple[int, int]]] = {}
     for snapshot, table, updated, hot in changes:
         counts.setdefault(table, {})[snapshot] = (updated, hot)
-    shares = {}
+    between = {}
     for table, by_snapshot in counts.items():
         before, after = by_snapshot.get(1, (0, 0)), by_snapshot.get(2, (0, 0))
         updated, hot = after[0] - before[0], after[1] - before[1]
         if updated > 0 and 0 <= hot <= updated:
-            shares[table] = hot / updated
-    return shares
+            between[table] = Updates(updated, hot)
+    return between
 
 
 def _refused(message: str) -> FormatError:

@@ -121,9 +121,18 @@ class Statement:
 
 
 @dataclass(frozen=True)
+class Updates:
+    """Updated rows of a table between the snapshots. `hot`: those whose new version is a heap-only tuple: it stayed on
+    its page."""
+
+    rows: int
+    hot: int
+
+
+@dataclass(frozen=True)
 class Capture:
-    """`settings`: those that the capture may contain, in the unit of pg_settings. `hot_shares`: of the updated rows of
-    tables, by schema and name, the share of heap-only tuples: those that stayed on their page."""
+    """`settings`: those that the capture may contain, in the unit of pg_settings. `updates`: by schema and name of the
+    table, if it has any."""
 
     database: str
     version: int
@@ -137,7 +146,7 @@ class Capture:
     was_reset: bool
     statements: tuple[Statement, ...]
     settings: Mapping[str, str] = field(default_factory=dict)
-    hot_shares: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    updates: Mapping[tuple[str, str], Updates] = field(default_factory=dict)
 
     @cached_property
     def ms(self) -> float:

@@ -13,7 +13,7 @@ from common.errors import FormatError
 from readers.twin import capture
 from readers.twin.capture import read_capture
 from readers.twin.equal_calls import equal_calls
-from readers.twin.model import Capture, Counts, Statement
+from readers.twin.model import Capture, Counts, Statement, Updates
 
 SAMPLE = Path(__file__).parent / "captures" / "shop-18.jsonl"
 LINES = [json.loads(line) for line in SAMPLE.read_text().splitlines()]
@@ -119,7 +119,7 @@ def test_statements_that_only_read_are_no_transaction() -> None:
     assert equal_calls(called(("select a from t", 5000), ("select b from t", 5000), ("COMMIT", 5000))) == []
 
 
-def test_the_share_of_updates_that_stayed_on_their_page_is_that_between_the_snapshots() -> None:
+def test_updates_are_those_between_the_snapshots() -> None:
     changes = [
         {"changes": ["shop", "customers", 1, 100, 100]},
         {"changes": ["shop", "customers", 2, 300, 150]},
@@ -129,4 +129,4 @@ def test_the_share_of_updates_that_stayed_on_their_page_is_that_between_the_snap
 
     captured = read_capture(written([*LINES, *changes]))
 
-    assert captured.hot_shares == {("shop", "customers"): 0.25, ("shop", "orders"): 1.0}
+    assert captured.updates == {("shop", "customers"): Updates(200, 50), ("shop", "orders"): Updates(40, 40)}

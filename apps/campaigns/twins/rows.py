@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from apps.campaigns.twins.columns import Domain, coprime, floats
 from apps.campaigns.twins.names import OWN_SCHEMA, Key, ident, idents, qualified
+from readers.twin.model import Table, Updates
 
 ORDERED = 0.999  # with this correlation or more, values are in order
 MOVED = 0.9  # with this or more, all but the last rows are in order
@@ -47,6 +48,20 @@ def insert(
     # free for updates in the run.
     with_room = f"alter table {qualified(table)} set (fillfactor = {_fillfactor(domains)})"
     return ";\n".join([to_insert.format(1, full), with_room, to_insert.format(full + 1, rows)][0 if full else 1 :])
+
+
+def pages_with_room(table: Table, updates: Updates | None) -> float:
+    """The share of the pages of a table, 0 to 1, that had room for a new version of a row when the capture began.
+
+    An update on a page without room moves the row, and makes room for the next update there. So of `u` updates per page
+    at random, (1 - exp(-u)) / u are the first ones. In a capture of many more, other changes had filled pages again: it
+    counts like one of one update per page.
+    """
+    if updates is None:
+        return 0.0
+    per_page = min(1.0, updates.rows / max(1, table.pages))
+    first = (1 - math.exp(-per_page)) / per_page
+    return max(0.0, 1 - (1 - updates.hot / updates.rows) / first)
 
 
 def _fillfactor(domains: Sequence[Domain]) -> int:

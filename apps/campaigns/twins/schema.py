@@ -77,7 +77,7 @@ def schema(capture: Capture, factor: float) -> Schema:
         (each.schema, each.name): TwinTable(
             each,
             _count(each, factor, (each.schema, each.name) in referenced),
-            room=capture.hot_shares.get((each.schema, each.name), 0.0),
+            room=rows.pages_with_room(each, capture.updates.get((each.schema, each.name))),
         )
         for each in capture.tables
     }

@@ -34,8 +34,8 @@ insert into parcels.scans (shipment_id, depot_id, kind, at) select 1 + i / 3, 1 
   from generate_series(1, 200000) i;
 create index on parcels.scans (shipment_id, at);
 create index on parcels.scans (depot_id);
-create table parcels.tours (id bigserial primary key, depot_id int not null references parcels.depots, day date not null,
-  driver text not null, planned int not null);
+create table parcels.tours (id bigserial primary key, depot_id int not null references parcels.depots,
+  day date not null, driver text not null, planned int not null);
 insert into parcels.tours (depot_id, day, driver, planned) select 1 + i % 80, date '2025-01-01' + i / 80,
   'driver ' || floor(400 * power(random(), 1.3)), 40 + (random() * 90)::int from generate_series(1, 24000) i;
 create index on parcels.tours (depot_id, day);
