@@ -30,6 +30,10 @@ WAIT_MS = 30_000  # for what a page shows by itself, because the machine may be 
 OVERFLOW = "document.scrollingElement.scrollWidth - innerWidth"  # pixels; above 0 the page scrolls sideways
 PICTURES = bool(os.environ.get("PROVING_SCREENSHOTS"))
 SCREENSHOTS = Path(__file__).parents[2] / "var" / "screenshots"
+# Each theme and each width once. What is too wide is so in both themes, and a colour is the same at both widths, so the
+# others serve pictures only.
+VIEWS = [(1440, "light"), (390, "dark"), *([(1440, "dark"), (390, "light")] if PICTURES else [])]
+in_each_view = pytest.mark.parametrize(("width", "theme"), VIEWS)
 # Playwright's own event loop makes Django think that it is called from asynchronous code.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 

@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from apps.accounts.models import ApiToken, Role, Team, User
 from apps.accounts.tokens.lifecycle import Restriction, issue_token
 from tests.e2e.axe import WCAG, violations
-from tests.e2e.conftest import OVERFLOW, shot
+from tests.e2e.conftest import OVERFLOW, in_each_view, shot
 from tests.rows import populate
 
 pytestmark = pytest.mark.e2e
@@ -53,8 +53,7 @@ def test_a_limited_token_is_created_rotated_and_revoked(open_as: Callable[..., P
     assert page.messages == []  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1440, 390])
+@in_each_view
 def test_the_tokens_fit_and_are_clean(open_as: Callable[..., Page], olga: User, theme: Any, width: int) -> None:
     page = open_as(olga, width=width, theme=theme)
 

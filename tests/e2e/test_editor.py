@@ -13,7 +13,7 @@ from apps.accounts.models import User
 from apps.campaigns.design.steps import single
 from apps.campaigns.library import workloads
 from tests.e2e.axe import WCAG, violations
-from tests.e2e.conftest import shot
+from tests.e2e.conftest import in_each_view, shot
 
 pytestmark = pytest.mark.e2e
 SCRIPT = """\
@@ -45,7 +45,7 @@ def colours(page: Page, place: str) -> dict[str, list[str]]:
     return by_colour
 
 
-@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")])
+@in_each_view
 def test_a_script_is_edited_in_colours(
     open_as: Callable[..., Page], team: dict[str, Any], width: int, theme: str
 ) -> None:

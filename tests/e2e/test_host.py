@@ -13,14 +13,14 @@ from playwright.sync_api import Browser, Page, expect
 from apps.hosts.models import RemoteServer
 from apps.hosts.usage import remote_servers
 from tests.e2e.axe import violations
-from tests.e2e.conftest import OVERFLOW, log_in, shot
+from tests.e2e.conftest import OVERFLOW, in_each_view, log_in, shot
 from tests.hostile.lies import HONEST
 
 pytestmark = pytest.mark.e2e
 TABS = ["overview", "hardware", "postgresql", "access", "history"]
 
 
-@pytest.mark.parametrize(("width", "theme"), [(1440, "light"), (390, "dark")])
+@in_each_view
 def test_each_tab_has_an_address(open_as: Callable[..., Page], team: dict[str, Any], width: int, theme: str) -> None:
     _remote_server(team)
     page = open_as(team["admin"], width=width, theme=theme)
@@ -83,7 +83,7 @@ def test_a_form_leads_back_to_its_tab(open_as: Callable[..., Page], team: dict[s
     expect(page.locator("#overview")).not_to_be_visible()
 
 
-@pytest.mark.parametrize(("width", "theme"), [(1440, "dark"), (390, "light")])
+@in_each_view
 def test_the_menu_of_the_navigation_opens_with_the_keyboard(
     open_as: Callable[..., Page], team: dict[str, Any], width: int, theme: str
 ) -> None:

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 from apps.accounts.identity import mapping
 from apps.accounts.models import Role, User
 from tests.e2e.axe import WCAG, violations
-from tests.e2e.conftest import OVERFLOW, log_in, shot
+from tests.e2e.conftest import OVERFLOW, in_each_view, log_in, shot
 from tests.rows import populate
 from tests.servers.provider import Provider, configure, serve
 
@@ -80,8 +80,7 @@ def test_a_user_who_links_the_account_no_longer_has_a_password(
     context.close()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1440, 390])
+@in_each_view
 def test_the_pages_of_a_sign_in_fit_and_are_clean(
     browser: Browser, provider: Provider, live_server: Any, settings: Any, theme: Any, width: int
 ) -> None:

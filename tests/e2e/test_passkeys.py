@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, CDPSession, Page, expec
 from apps.accounts.models import AuditEntry, Passkey, Role, User
 from apps.middleware.proxies import networks
 from tests.e2e.axe import WCAG, violations
-from tests.e2e.conftest import FLAGS, OVERFLOW, shot
+from tests.e2e.conftest import FLAGS, OVERFLOW, in_each_view, shot
 from tests.rows import populate
 from tests.servers import certificates
 from tests.servers.tls_proxy import tls_proxy
@@ -245,8 +245,7 @@ def test_a_passkey_works_behind_a_proxy_that_ends_tls(
         trusting.close()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1440, 390])
+@in_each_view
 def test_the_pages_of_passkeys_fit_and_are_clean(
     open_device: Callable[..., Device], olga: User, theme: str, width: int
 ) -> None:

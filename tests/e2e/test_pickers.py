@@ -10,7 +10,7 @@ from django.urls import reverse
 from playwright.sync_api import Page, expect
 
 from tests.e2e.axe import violations
-from tests.e2e.conftest import shot
+from tests.e2e.conftest import in_each_view, shot
 
 pytestmark = pytest.mark.e2e
 
@@ -70,8 +70,7 @@ def test_the_button_and_enter_add_a_match_of_the_text_that_is_there(
     expect(paths).to_have_count(2)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1440])
+@in_each_view
 def test_axe_finds_nothing_while_the_list_is_open(
     open_as: Callable[..., Page], team: dict[str, Any], theme: str, width: int
 ) -> None:
@@ -124,8 +123,7 @@ def test_the_palette_leads_anywhere_without_a_mouse(open_as: Callable[..., Page]
     assert page.messages == []  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1440])
+@in_each_view
 def test_axe_finds_nothing_in_the_palette(
     open_as: Callable[..., Page], team: dict[str, Any], theme: str, width: int
 ) -> None:

@@ -16,7 +16,7 @@ from apps.campaigns.models import Schedule, Slot
 from apps.hosts.models import Facts
 from apps.results.answers.history import regressions
 from tests.e2e.axe import WCAG, violations
-from tests.e2e.conftest import OVERFLOW, shot
+from tests.e2e.conftest import OVERFLOW, in_each_view, shot
 from tests.rows import populate
 from tests.rows.factories import make_campaign, make_host, make_schedule
 from tests.rows.scheduled import PAST, WORKDAYS, measured
@@ -53,7 +53,7 @@ def _without_campaigns(schedule: Schedule, first: datetime) -> None:
         Slot.objects.create(schedule=schedule, at=at, outcome=outcome, reason=reason, decided_at=at)
 
 
-@pytest.mark.parametrize(("width", "theme"), [(1440, "light"), (1440, "dark"), (390, "light"), (390, "dark")])
+@in_each_view
 def test_the_pages_of_a_schedule_fit_and_are_accessible(
     open_as: Callable[..., Page], schedule: Schedule, width: int, theme: str
 ) -> None:

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 from apps.accounts.models import Role, SecondFactor, User
 from apps.accounts.second_factor import factors
 from tests.e2e.axe import WCAG, violations
-from tests.e2e.conftest import OVERFLOW, log_in, shot
+from tests.e2e.conftest import OVERFLOW, in_each_view, log_in, shot
 from tests.rows import populate
 
 pytestmark = pytest.mark.e2e
@@ -82,8 +82,7 @@ def test_a_user_enrols_because_the_role_needs_it_and_logs_in_with_the_app(
     context.close()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1440, 390])
+@in_each_view
 def test_the_pages_of_the_second_factor_fit_and_are_clean(
     browser: Browser, live_server: Any, olga: User, theme: Any, width: int, settings: Any
 ) -> None:

@@ -11,7 +11,7 @@ from playwright.sync_api import Page
 
 from tests.documents.pages import pages, pages_of_fleets
 from tests.e2e.axe import WCAG, violations
-from tests.e2e.conftest import OVERFLOW, PICTURES, WAIT_MS, shot
+from tests.e2e.conftest import OVERFLOW, WAIT_MS, in_each_view, shot
 from tests.rows import fleets
 
 pytestmark = pytest.mark.e2e
@@ -29,8 +29,6 @@ SEE = """async () => {
 NOT_DRAWN = """() => [...document.querySelectorAll("[data-figure]")].flatMap((plot) => (plot.data || [])
   .filter((trace, place) => trace.type && trace.type !== plot._fullData[place].type)
   .map((trace) => `${plot.id}: no module draws ${trace.type}`))"""
-# Each theme and each width once. What is too wide is so in both themes, so the others serve pictures only.
-WALKS = [(1440, "light"), (390, "dark"), *([(1440, "dark"), (390, "light")] if PICTURES else [])]
 
 
 def every_page(team: dict[str, Any]) -> list[tuple[str, str]]:
@@ -47,7 +45,7 @@ def _settle(page: Page) -> None:
         page.wait_for_timeout(50)
 
 
-@pytest.mark.parametrize(("width", "theme"), WALKS)
+@in_each_view
 def test_every_page_fits_and_writes_no_console_messages(
     open_as: Callable[..., Page], team: dict[str, Any], width: int, theme: str
 ) -> None:

@@ -15,7 +15,7 @@ from apps.results.runs import stability
 from apps.results.store import fold
 from tests.apps.results.store.test_series import BEGAN, tell
 from tests.e2e.axe import WCAG, violations
-from tests.e2e.conftest import shot
+from tests.e2e.conftest import in_each_view, shot
 from tests.e2e.test_walk import _overflow
 
 pytestmark = pytest.mark.e2e
@@ -65,7 +65,7 @@ def opened(page: Page, run: Run, query: str = "") -> Page:
     return page
 
 
-@pytest.mark.parametrize(("width", "theme"), [(1440, "light"), (1440, "dark"), (390, "light"), (390, "dark")])
+@in_each_view
 def test_the_page_of_a_run_fits_and_axe_finds_nothing(
     open_as: Callable[..., Page], team: dict[str, Any], run: Run, width: int, theme: str
 ) -> None:
@@ -155,7 +155,7 @@ def test_panels_are_found_by_name_and_the_choice_is_remembered(
     assert page.evaluate("localStorage.getItem('proving.panels')") == "{}"
 
 
-@pytest.mark.parametrize(("width", "theme"), [(1440, "light"), (390, "dark")])
+@in_each_view
 def test_two_runs_are_compared_over_time(
     open_as: Callable[..., Page], team: dict[str, Any], run: Run, width: int, theme: str
 ) -> None:

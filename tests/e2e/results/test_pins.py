@@ -12,12 +12,12 @@ from playwright.sync_api import Page, expect
 from apps.results.models import Pin
 from tests.documents.pages import explored
 from tests.e2e.axe import WCAG, violations
-from tests.e2e.conftest import shot
+from tests.e2e.conftest import in_each_view, shot
 
 pytestmark = pytest.mark.e2e
 
 
-@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
+@in_each_view
 def test_a_chart_is_pinned_seen_and_followed_back_with_the_keyboard_alone(
     open_as: Callable[..., Page], team: dict[str, Any], width: int, theme: str
 ) -> None:
