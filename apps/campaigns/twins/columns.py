@@ -313,6 +313,8 @@ def _number(of: Domain) -> str:
 def _date(of: Domain) -> str:
     step = 86_400 if of.column.base == "date" else 60
     seconds = _between(of) if of.bounds else f"{FIRST_DAY} + r * {step}"
+    if of.column.base == "date":  # so that different ranks are different days
+        seconds = f"round(({seconds}) / 86400) * 86400"
     if of.column.base == "timestamptz":
         return f"to_timestamp({seconds})"
     stamp = f"timestamp '1970-01-01' + ({seconds}) * interval '1 second'"
@@ -322,7 +324,7 @@ def _date(of: Domain) -> str:
 def _between(of: Domain, whole: bool = False) -> str:
     """The value between two bounds of the histogram, by the rank's share of all ranks."""
     last = len(of.bounds) - 1
-    position = f"((r - 1) * {last / of.distinct!r}::float8)"
+    position = f"((r - 1) * {last / max(1, of.distinct - 1)!r}::float8)"
     if of.edges:
         position = (
             f"{OWN_SCHEMA}.interpolated({floats(of.edges)}, {floats(range(last + 1))}, (r - 1.0) / {of.distinct})"
@@ -331,7 +333,7 @@ def _between(of: Domain, whole: bool = False) -> str:
     bounds = floats(of.bounds)
     start, end = f"({bounds})[{low}::int + 1]", f"({bounds})[{low}::int + 2]"
     value = f"{start} + ({end} - {start}) * ({position} - {low})"
-    return f"floor({value})" if whole else f"({value})"
+    return f"round({value})" if whole else f"({value})"
 
 
 def floats(numbers: Iterable[float]) -> str:

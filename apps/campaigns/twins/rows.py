@@ -85,12 +85,9 @@ def rank(of: Domain, rows: int) -> str:
     last ones.
     """
     if of.unique or of.distinct >= rows:
-        if abs(of.correlation) >= 0.5 or rows < 3:
-            return "i" if of.correlation >= 0 or rows < 3 else f"{rows + 1} - i"
-        return f"1 + (i * {coprime(rows)}) % {rows}"
+        return _unique_rank(of, rows)
     scattered, correlation = hashed(of, 1), abs(of.correlation)
-    # If a share s of the rows is at the end and in no order, the correlation of ranks is (1 - s)^2.
-    in_order = rows * math.sqrt(correlation) if MOVED <= correlation < ORDERED else float(rows)
+    in_order = rows * (1 - _moved(of))
     share = f"((i - 0.5)::float8 / {in_order!r})"
     share = share if of.correlation >= 0 else f"(1 - {share})"
     if correlation < LOOSE:
@@ -100,6 +97,27 @@ def rank(of: Domain, rows: int) -> str:
     elif correlation < ORDERED:
         share = f"(case when i <= {in_order!r} then {share} else {scattered} end)"
     return f"{by_share(of)}({share})" if of.is_skewed else f"1 + floor({share} * {of.distinct})::bigint"
+
+
+def _moved(of: Domain) -> float:
+    """The share of the rows that updates have moved to the end. If they are in no order there, and the other rows are
+    in order, the correlation of ranks is (1 - share)^2."""
+    correlation = abs(of.correlation)
+    return 1 - math.sqrt(correlation) if MOVED <= correlation < ORDERED else 0.0
+
+
+def _unique_rank(of: Domain, rows: int) -> str:
+    """As `rank`, each rank once."""
+    if rows < 3:
+        return "i"
+    if abs(of.correlation) < 0.5:
+        return f"1 + (i * {coprime(rows)}) % {rows}"
+    rank, moved = "i", round(_moved(of) * rows)
+    if moved:  # the rows of every n-th rank are the last ones
+        n, kept = rows // moved, rows - moved
+        last = f"{n} * (1 + (i - {kept}) * {coprime(moved)} % {moved})"
+        rank = f"(case when i <= {kept} then i + least((i - 1) / {n - 1}, {moved}) else {last} end)"
+    return rank if of.correlation >= 0 else f"{rows + 1} - {rank}"
 
 
 def functions(domains: Sequence[Domain]) -> Iterator[str]:

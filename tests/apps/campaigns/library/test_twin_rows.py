@@ -151,3 +151,32 @@ def test_as_many_rows_as_in_production_are_out_of_order(db: None, capture: Captu
     (in_twin,) = one("select correlation from pg_stats where tablename = 'children' and attname = 'parent'")
     assert 1 - abs(in_twin) == pytest.approx(1 - abs(correlation), rel=0.15, abs=0.0001)
     assert in_twin * correlation > 0
+
+
+@pytest.mark.parametrize("correlation", [-0.92, 0.6, 0.985, 1.0])
+def test_as_many_rows_with_different_values_as_in_production_are_out_of_order(
+    db: None, capture: Capture, correlation: float
+) -> None:
+    at = column("at", "timestamp without time zone", "timestamp")
+    of_at = replace(statistics("visits", "at", -1), correlation=correlation)
+    visits = parts(table("visits", 9000, ID, at), indexes=[primary_key("visits", "id")], statistics=[of_at])
+
+    load(twin_of(capture, visits))
+
+    with connection.cursor() as cursor:
+        cursor.execute("analyze visits")
+    (in_twin,) = one("select correlation from pg_stats where tablename = 'visits' and attname = 'at'")
+    expected = correlation if abs(correlation) >= 0.9 else 1.0
+    assert in_twin == pytest.approx(expected, abs=0.005)
+    assert one("select count(distinct at) from visits") == (9000,)
+
+
+def test_dates_are_as_many_days_as_in_production(db: None, capture: Capture) -> None:
+    bounds = tuple(f"2025-{month:02}-01" for month in range(1, 13))
+    of_day = replace(statistics("tours", "day", 335, bounds=bounds), correlation=1.0)
+    tours = parts(table("tours", 6000, ID, column("day", "date", "date")), statistics=[of_day])
+
+    load(twin_of(capture, tours))
+
+    (days,) = one("select count(distinct day) from tours")
+    assert days == pytest.approx(335, abs=10)
