@@ -25,7 +25,7 @@ CALLS = 2.0  # percentage points of all calls
 CLIENTS = 4
 METRIC = "measure.tps"
 NOTHING = "select 1"
-SOURCES = ("parcels", "clinic", "forum", "bank", "market", "saas", "events")
+SOURCES = ("hotels", "parcels", "clinic", "forum", "bank", "market", "saas", "events")
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ SIMPLE = {
 ARRAYS = {"_int2": 2, "_int4": 4, "_int8": 8, "_text": 8, "_varchar": 8}
 DATES = ("date", "timestamp", "timestamptz")
 NUMBERS = (*INTEGERS, "numeric", "float4", "float8")
+DAY_S = 86_400
 FIRST_DAY = 1_577_836_800  # 2020-01-01, of dates without bounds
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -46,7 +47,7 @@ class Domain:
     """The values of a column. `frequencies`: shares of the ranks 1, 2, ... among the rows that are not null. `parent`:
     the column that a foreign key refers to. `ordered`: ranks refer to the parent's keys in order. `supported`: values
     of the type can be generated. `existing`: its values are sampled from rows that the data set has. `edges`: for a
-    skewed column of integers, the shares of the ranks at which equally large parts of the rows begin and end."""
+    skewed column of integers or days, the shares of ranks at which equally large parts of the rows begin and end."""
 
     table: Key
     column: Column
@@ -143,7 +144,7 @@ def domain(table: Key, column: Column, number: int, rows: int, statistics: Stati
     return replace(
         base,
         distinct=min(distinct, capacity(column)),
-        edges=_edges(bounds, (1 - sum(shares)) * rows) if column.base in INTEGERS and distinct < rows / 2 else (),
+        edges=_edges(column, bounds, (1 - sum(shares)) * rows) if distinct < rows / 2 else (),
         null_frac=null_frac,
         frequencies=tuple(shares[:distinct]),
         correlation=statistics.correlation or 0.0,
@@ -192,12 +193,13 @@ def _bounds(column: Column, bounds: tuple[str, ...]) -> tuple[float, ...]:
     return tuple(numbers) if valid and len(numbers) > 1 and numbers[0] < numbers[-1] else ()
 
 
-def _edges(bounds: Sequence[float], rows: float) -> tuple[float, ...]:
+def _edges(column: Column, bounds: Sequence[float], rows: float) -> tuple[float, ...]:
     """Cumulative shares of the distinct values of each part between two bounds, which have equally many of the rows.
-    A part has at most as many values as it is wide, and fewer if it has few rows."""
-    if len(bounds) < 3 or rows < 1:
+    A part has at most as many values as it has integers or days, and fewer if it has few rows."""
+    if len(bounds) < 3 or rows < 1 or column.base not in (*INTEGERS, "date"):
         return ()
-    widths = [end - start for start, end in pairwise(bounds)]
+    unit = DAY_S if column.base == "date" else 1
+    widths = [(end - start) / unit for start, end in pairwise(bounds)]
     per_part = rows / len(widths)
     values = [max(1.0, width * -math.expm1(-per_part / width)) if width else 1.0 for width in widths]
     return (0.0, *(total / sum(values) for total in accumulate(values)))
@@ -311,10 +313,10 @@ def _number(of: Domain) -> str:
 
 
 def _date(of: Domain) -> str:
-    step = 86_400 if of.column.base == "date" else 60
+    step = DAY_S if of.column.base == "date" else 60
     seconds = _between(of) if of.bounds else f"{FIRST_DAY} + r * {step}"
     if of.column.base == "date":  # so that different ranks are different days
-        seconds = f"round(({seconds}) / 86400) * 86400"
+        seconds = f"round(({seconds}) / {DAY_S}) * {DAY_S}"
     if of.column.base == "timestamptz":
         return f"to_timestamp({seconds})"
     stamp = f"timestamp '1970-01-01' + ({seconds}) * interval '1 second'"
