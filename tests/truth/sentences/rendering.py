@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from apps.campaigns.models import Campaign
 from apps.results.answers.answer_card import AnswerCard, answer_card
 from apps.results.answers.headline import ORDER
+from apps.results.answers.interim_analyses import RUNNING
 from apps.results.answers.judgements import certainty, effects, latency, levels, runs
 from apps.results.answers.judgements.judged_campaign import JudgedCampaign
 from apps.results.answers.result_table import result_table
@@ -90,7 +91,9 @@ def _wrong_rows(made: Random, table: CampaignTable) -> Iterator[str]:
     for text in (table.sentence, table.disagreement, table.method):
         yield from (f"{each}: {text}" for each in contradictions(text, better, delta))
     for level in table.levels:
-        if level.failures and level.verdict in ("better", "direction_better"):
+        # While a campaign runs, its verdicts stay: the tests of failures hold for one reading.
+        has_ended = table.unplanned_analysis != RUNNING
+        if has_ended and level.failures and level.verdict in ("better", "direction_better"):
             yield f"{level.verdict} although more transactions fail: {level.sentence}"
         if level.sentence and not level.sentence.startswith("Too few") and "cannot be compared" not in level.sentence:
             stated = verdict_in(level.sentence)
@@ -142,7 +145,8 @@ def _wrong_findings(made: Random, table: CampaignTable, card: AnswerCard) -> Ite
         yield from (f"{error}: {finding.sentence}" for error in errors)
     yield from _of_fixed_rate(made, written)
     analysis = table.interim_analysis
-    unplanned = analysis and analysis["comparison"] and table.unplanned_analysis and not analysis["met"]
+    why = table.unplanned_analysis
+    unplanned = analysis and analysis["comparison"] and why not in ("", RUNNING) and not analysis["met"]
     if unplanned and "unplanned analysis" not in card.badges:
         yield "no badge for an unplanned analysis"
 

@@ -14,7 +14,7 @@ from apps.results.answers.result_table import DRIFT_FROM
 from apps.results.answers.sentences import Judgement
 from apps.results.answers.table import LevelRow
 from common.verdicts import INCONCLUSIVE, Tone
-from common.wording import percent, signed, unsigned
+from common.wording import counted, percent, signed, unsigned
 
 WEEK_H = 168
 
@@ -27,8 +27,10 @@ def noise(judged: JudgedCampaign) -> Iterator[Judgement]:
         yield _observed_noise(judged.adjusted(stats.compare_levels(judged.rows, a, b, judged.metric, delta)), delta)
     if floor is None or pairs:
         return
-    n = min(level.ok for level in judged.table.levels if level.ok)
-    yield _floor(f"Noise floor: {unsigned(floor)} % between two identical levels of {n} runs each (95 %)", floor, delta)
+    table = judged.table
+    compared = [level.ok for level in table.levels if level.relative_low is not None or level.label == table.baseline]
+    runs = counted(min(compared), "run")
+    yield _floor(f"Noise floor: {unsigned(floor)} % between two identical levels of {runs} each (95 %)", floor, delta)
 
 
 def _floor(sentence: str, floor: float, delta: float) -> Judgement:

@@ -214,6 +214,12 @@ def test_the_noise_floor_is_computed_from_the_run_to_run_variation(admin: User) 
     )
 
 
+def test_the_noise_floor_is_that_of_the_levels_with_an_interval(admin: User) -> None:
+    (judgement,) = of("noise", judgements(measured({**SLOW_RUNS, "c": (10100,)}, admin)))
+
+    assert "between two identical levels of 12 runs each" in judgement.sentence
+
+
 def test_noise_above_the_margin_is_a_warning(admin: User) -> None:
     loud = {"A": A, "C": (10150, 9380, 10690, 9870, 10810)}
 
