@@ -25,7 +25,7 @@ import django
 from embedded import commands, processes
 from embedded.stack import RUNTIME_USER, Stack
 from embedded.supervisor import Supervisor
-from tests.benchmarks import fleet
+from tests.benchmarks.fleet import lateness
 from tests.benchmarks.load import Visitor
 from tests.servers import remote
 
@@ -59,8 +59,8 @@ class Phase:
         rows = ", ".join(f"{name} {count:,}" for name, count in self.rows.items())
         ends = "".join(f"\n    {count} runs: {cause}" for cause, count in self.ended.most_common())
         return (
-            f"{self.title}\n  ticks of honest hosts late by {fleet._quantiles(self.ticks)} (n {len(self.ticks)})\n"
-            f"  pages take {fleet._quantiles([ms / 1000 for ms in self.pages])} (n {len(self.pages)}), "
+            f"{self.title}\n  ticks of honest hosts late by {lateness.quantiles(self.ticks)} (n {len(self.ticks)})\n"
+            f"  pages take {lateness.quantiles([ms / 1000 for ms in self.pages])} (n {len(self.pages)}), "
             f"errors {dict(self.errors) or 'none'}\n  peak memory: {memory}\n"
             f"  rows added: {rows}; database grew by {self.size_mb:.0f} MB{ends}"
         )
@@ -96,7 +96,7 @@ def _rows() -> dict[str, int]:
 
 
 def _size_mb() -> float:
-    return float(fleet._sql("select pg_database_size(current_database())")[0][0]) / 1e6
+    return float(lateness.sql("select pg_database_size(current_database())")[0][0]) / 1e6
 
 
 def _draft(host: Host, by: User, seconds: int, repetitions: int) -> Campaign:
@@ -104,11 +104,12 @@ def _draft(host: Host, by: User, seconds: int, repetitions: int) -> Campaign:
     from apps.campaigns import services
     from apps.campaigns.design.steps import single
     from apps.campaigns.library import workloads
+    from tests.benchmarks.fleet.bench import FACTOR, SOURCES
 
     figures = {"patterns": "(?P<naps>[0-9]+)", "figures": {"naps": {"unit": "naps", "better": "higher"}}}
     options = {"program": "sh", "arguments": f"-c\nsleep {seconds}; echo 1", "limit_s": 7200, **figures}
     workload = workloads.save_workload("sleeps", single("command", options), by=by)
-    fields: dict[str, Any] = {"factors": [fleet.FACTOR], "sources": fleet.SOURCES, "metric": "naps"}
+    fields: dict[str, Any] = {"factors": [FACTOR], "sources": SOURCES, "metric": "naps"}
     question = "is it disturbed?"
     campaign = services.create_campaign(
         by=by, host=host, name=f"on {host}", question=question, workload=workload, repetitions=repetitions, **fields
@@ -165,7 +166,7 @@ def _measured(stack: Stack, phase: Phase, paths: dict[str, str], seconds: float)
     """Count visitors and memory while the caller waits."""
     from tests.benchmarks.pages.server import session
 
-    fleet._sql("truncate bench_tick, bench_event")
+    lateness.sql("truncate bench_tick, bench_event")
     rows, size, memory = _rows(), _size_mb(), Memory(stack)
     ends = time.monotonic() + seconds
     visitors = [Visitor(number, stack.port, session(), paths, THINK_S, ends) for number in range(USERS)]
@@ -180,7 +181,7 @@ def _measured(stack: Stack, phase: Phase, paths: dict[str, str], seconds: float)
     memory.join()
     phase.peak_mb, phase.size_mb = memory.peak, _size_mb() - size
     phase.rows = {name: count - rows[name] for name, count in _rows().items()}
-    phase.ticks = [lag for (lag,) in fleet._sql("select lag_s from bench_tick")]
+    phase.ticks = [lag for (lag,) in lateness.sql("select lag_s from bench_tick")]
 
 
 def _flooded(hosts: list[Host]) -> Counter[str]:
@@ -195,8 +196,9 @@ def _note_ticks_of(hosts: list[Host]) -> None:
     """PostgreSQL notes how late the ticks of these hosts begin."""
     keys = ", ".join(str(host.pk) for host in hosts)
     late = "when (old.claim is distinct from new.claim)"
-    fleet._sql(fleet.NOTES.replace(late, f"when (old.claim is distinct from new.claim and new.host_id in ({keys}))"))
-    fleet._sql("grant insert on bench_tick, bench_event to public")  # the server is not their owner
+    lateness.sql(
+        lateness.NOTES.replace(late, f"when (old.claim is distinct from new.claim and new.host_id in ({keys}))")
+    )
 
 
 def _measure(stack: Stack, minutes: float, quiet_s: float) -> bool:

@@ -99,7 +99,7 @@ class Agent:
         ]
         lie = self.lie("event")
         records = lie.tell(records) if lie else records
-        events = b"".join(_line(number, record) for number, record in enumerate(records, 1))
+        events = b"".join(event_line(number, record) for number, record in enumerate(records, 1))
         if lie := self.lie("bytes"):
             events = lie.tell(events)
         self._files = {"events.ndjson": events, "out/measure/stdout": OUTPUT, **self.more_files()}
@@ -107,6 +107,10 @@ class Agent:
         if planned_lie.get("table") == "files":
             path, data = lies.FILES[planned_lie["name"]]
             self._files[path] = data
+        self._seal(len(records))
+
+    def _seal(self, last_seq: int, **fields: Any) -> None:
+        """Write the manifest of the run, with the lie if it is about that."""
         named = [_described(path, data) for path, data in self._files.items() if path != "events.ndjson"]
         manifest: dict[str, Any] = {
             "run": self._run,
@@ -114,16 +118,18 @@ class Agent:
             "error": None,
             "clean": True,
             "conflicts": [],
-            "last_seq": len(records),
+            "last_seq": last_seq,
             "timings": {},
             "files": named,
+            **fields,
         }
         if lie := self.lie("manifest"):
             manifest = lie.tell(manifest)
         self._files["manifest.json"] = canonical(manifest)
 
 
-def _line(seq: int, record: dict[str, Any]) -> bytes:
+def event_line(seq: int, record: dict[str, Any]) -> bytes:
+    """A line of events.ndjson. `record` may have its own boot_id, wall and mono."""
     record = {"seq": seq, "boot_id": "b", "wall": WALL + seq, "mono": 1.0, **record}
     return canonical({**record, "crc": checksum(record)}) + b"\n"
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from apps.accounts.models import User
 from apps.hosts import contact, services
@@ -75,19 +76,29 @@ def _host(fleet: Fleet, number: int, identity: Identity, by: User) -> Host:
     (home / "spool" / "agent" / f"{digest}.pyz").write_bytes(data)
     fields = {"user": fleet.server.user, "identity": identity, "python": sys.executable}
     fields |= {"spool_dir": str(home / "spool"), "data_dir": str(home / "clusters"), "pg_bin_dirs": [str(bin_dir())]}
-    host = services.add_host(by=by, name=f"h{number:03d}", address="127.0.0.1", port=fleet.server.port, **fields)
-    fingerprint = services.keys.fingerprint(fleet.server.host_key)
-    HostKey.objects.create(host=host, key=fleet.server.host_key, fingerprint=fingerprint)
+    return add(f"h{number:03d}", fleet.server.port, fleet.server.host_key, by, **fields)
+
+
+def add(name: str, port: int, host_key: str, by: User, **fields: Any) -> Host:
+    """Add a host on this machine whose host key is approved without a connection."""
+    host = services.add_host(by=by, name=name, address="127.0.0.1", port=port, **fields)
+    fingerprint = services.keys.fingerprint(host_key)
+    HostKey.objects.create(host=host, key=host_key, fingerprint=fingerprint)
     services.approve_host_key(host, fingerprint, by=by)
     return host
 
 
 def _copy(first: Host, host: Host, fleet: Fleet) -> None:
     """What a check would have found."""
-    machine_id = (Path(host.spool_dir).parent / "machine-id").read_text()
+    copy_check(first, host, (Path(host.spool_dir).parent / "machine-id").read_text())
+    os.link(Path(first.spool_dir, "versions.json"), Path(host.spool_dir, "versions.json"))
+
+
+def copy_check(first: Host, host: Host, machine_id: str) -> None:
+    """Store what a check of the host would have found, which is on the same machine as the first one."""
     known = first.facts_history.get()
     Facts.objects.create(host=host, number=1, digest=known.digest, data={**known.data, "machine_id": machine_id})
     state = {name: getattr(first, name) for name in ("level", "supervisor", "units", "agent_digest", "last_contact_at")}
     Host.objects.filter(pk=host.pk).update(machine_id=machine_id, state=Host.State.READY, **state)
-    os.link(Path(first.spool_dir, "versions.json"), Path(host.spool_dir, "versions.json"))
+    HostKey.objects.filter(host=host).update(machine_id=machine_id)
     host.refresh_from_db()
