@@ -346,15 +346,19 @@ def best_first(rows: Sequence[Observation], metric: Metric) -> list[str]:
     if fitted.rank_lost:
         return []
     sign = -1 if metric.better == "higher" else 1
-    first, *others = fitted.levels
-    if pairs := _pairs_by_ranks(rows, first, others):
-        blocked, alone = in_blocks(rows), ranks.of_many(1)
-        shifts = {name: rank_estimate(*pair, alone, blocked=blocked).difference for name, pair in pairs.items()}
-        best, second, *rest = sorted([first, *others], key=lambda level: sign * shifts.get(level, 0.0))
-        if shift := _one_of_all_by_ranks(rows, second, best):
-            # Shifts against a third level need not add up.
-            return [best, second, *rest] if sign * shift.difference <= 0 else [second, best, *rest]
-    return sorted(fitted.levels, key=lambda level: sign * float(fitted.effects[fitted.levels.index(level)]))
+    by_means = sorted(fitted.levels, key=lambda level: sign * float(fitted.effects[fitted.levels.index(level)]))
+    first, *others = by_level(rows)
+    pairs = _pairs_by_ranks(rows, first, others)
+    if not pairs:
+        return by_means
+    blocked, alone = in_blocks(rows), ranks.of_many(1)
+    shifts = {name: rank_estimate(*pair, alone, blocked=blocked).difference for name, pair in pairs.items()}
+    by_shifts = sorted([first, *others], key=lambda level: sign * shifts.get(level, 0.0))
+    ordered = by_shifts if _one_of_all_by_ranks(rows, by_shifts[1], by_shifts[0]) else by_means
+    best, second, *rest = ordered
+    shift = _one_of_all_by_ranks(rows, second, best)
+    # Shifts against a third level need not add up, nor agree with the means.
+    return [second, best, *rest] if shift and sign * shift.difference > 0 else ordered
 
 
 def _one_of_all_by_ranks(rows: Sequence[Observation], a: str, b: str) -> Estimate | None:

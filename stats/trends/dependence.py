@@ -56,7 +56,9 @@ class Averaged:
         low, high = float(ends.min()), float(ends.max())
         if high - low <= NO_SPREAD * max(1.0, abs(low)):
             return low
-        return float(optimize.brentq(lambda value: self.below(value) - share, low, high))
+        # With nearly all weight on one end, rounding could put the share outside of them.
+        beyond = 1e-9 * float(self.errors.max())
+        return float(optimize.brentq(lambda value: self.below(value) - share, low - beyond, high + beyond))
 
 
 def averaged(log_likelihood: Floats, estimates: Floats, errors: Floats, df: float, widths: Floats) -> Averaged:

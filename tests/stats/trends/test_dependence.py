@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stats import Trend, trend
-from stats.trends.dependence import autocorrelated_effect
+from stats.trends.dependence import Averaged, autocorrelated_effect
 
 DELTA = 0.02
 
@@ -43,6 +43,18 @@ def test_independent_values_have_the_interval_of_least_squares() -> None:
     low, high = effect.interval()
     assert effect.estimate == pytest.approx(plain.slope, rel=0.1)
     assert (high - low) / 2 == pytest.approx(1.96 * plain.stderr, rel=0.1)
+
+
+@pytest.mark.parametrize("other", [-10.0, 10.0])
+@pytest.mark.parametrize("df", range(2, 60))
+def test_a_point_with_all_the_weight_has_its_own_interval(df: int, other: float) -> None:
+    from scipy import stats
+
+    effect = Averaged(np.array([0.0, other]), np.ones(2), np.array([1.0, 0.0]), float(df))
+
+    low, high = effect.interval()
+
+    assert (low, high) == pytest.approx(stats.t.interval(0.95, df), abs=1e-6)
 
 
 def test_four_values_have_no_autocorrelation_to_estimate() -> None:
