@@ -76,7 +76,8 @@ SCENARIOS = [
         Scenario(f"baseline sd 3 %, others 0.5 %, {k} in blocks, 5 runs", _levels([NOISY] + [CALM] * (k - 1)))
         for k in (2, 4, 8)
     ),
-    Scenario("one level sd 3 %, others 0.5 %, 4 in blocks", _levels([CALM] * 3 + [NOISY])),
+    # Its false alarms keep the limit, but its intervals cover too seldom.
+    Scenario("one level sd 3 %, others 0.5 %, 4 in blocks", _levels([CALM] * 3 + [NOISY]), open=True),
     # No rule that judges by the largest t and the baseline's variance keeps 6 % here, has Dunnett's intervals where
     # variances look alike and then finds 77 % (tests/stats/comparison/test_unequal_variances_bound.py).
     *(
