@@ -8,11 +8,18 @@ from tests.truth.sentences.contradictions import contradictions
 from tests.truth.sentences.rendering import wrong
 
 CAMPAIGNS = 100  # python -m tests.truth.sentences renders more
+# Campaigns for which the product was once wrong.
+ERROR_OF_DRIFT, FLOOR_OF_ONE_RUN, BEST_BY_RANKS = 87570, 64334, (108318, 158102)
 
 
 @pytest.mark.thorough
 def test_random_campaigns_are_rendered_without_an_error_or_a_contradiction() -> None:
     assert {number: errors for number in range(CAMPAIGNS) if (errors := wrong(number))} == {}
+
+
+@pytest.mark.parametrize("number", [ERROR_OF_DRIFT, FLOOR_OF_ONE_RUN, *BEST_BY_RANKS])
+def test_a_campaign_that_was_once_wrong_has_no_error_and_no_contradiction(number: int) -> None:
+    assert wrong(number) == []
 
 
 @pytest.mark.parametrize(
