@@ -348,17 +348,15 @@ def best_first(rows: Sequence[Observation], metric: Metric) -> list[str]:
     sign = -1 if metric.better == "higher" else 1
     by_means = sorted(fitted.levels, key=lambda level: sign * float(fitted.effects[fitted.levels.index(level)]))
     first, *others = by_level(rows)
-    pairs = _pairs_by_ranks(rows, first, others)
-    if not pairs:
+    if not (pairs := _pairs_by_ranks(rows, first, others)):
         return by_means
     blocked, alone = in_blocks(rows), ranks.of_many(1)
     shifts = {name: rank_estimate(*pair, alone, blocked=blocked).difference for name, pair in pairs.items()}
     by_shifts = sorted([first, *others], key=lambda level: sign * shifts.get(level, 0.0))
-    ordered = by_shifts if _one_of_all_by_ranks(rows, by_shifts[1], by_shifts[0]) else by_means
-    best, second, *rest = ordered
-    shift = _one_of_all_by_ranks(rows, second, best)
+    best, second, *rest = by_shifts if _one_of_all_by_ranks(rows, by_shifts[1], by_shifts[0]) else by_means
     # Shifts against a third level need not add up, nor agree with the means.
-    return [second, best, *rest] if shift and sign * shift.difference > 0 else ordered
+    shift = _one_of_all_by_ranks(rows, second, best)
+    return [second, best, *rest] if shift and sign * shift.difference > 0 else [best, second, *rest]
 
 
 def _one_of_all_by_ranks(rows: Sequence[Observation], a: str, b: str) -> Estimate | None:

@@ -1,0 +1,1 @@
+"""The cost of following many hosts, real and simulated ones."""
