@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -19,13 +20,14 @@ from tests.servers.production import Production, start
 
 HISTORY = 60_000  # transactions of production before the capture: updates have moved rows, and left room on pages
 TRANSACTIONS = 20_000  # between the snapshots
+MINUTES = 0.6  # between the snapshots
 COVERED = 0.95
 BLOCKS = 0.15  # relative deviation per call
 CALLS = 2.0  # percentage points of all calls
 CLIENTS = 4
 METRIC = "measure.tps"
 NOTHING = "select 1"
-SOURCES = ("hotels", "parcels", "clinic", "forum", "bank", "market", "saas", "events")
+SOURCES = ("stations", "hotels", "parcels", "clinic", "forum", "bank", "market", "saas", "events")
 
 
 @dataclass(frozen=True)
@@ -59,27 +61,28 @@ def measure(ground: Ground, checks: Checks, name: str, repetitions: int, seconds
     with TemporaryDirectory() as home, start(source) as production:
         program = Program(Path(home), ground.stack.base_url, ground.client.token)
         program.env["PATH"] = f"{home}/bin:{bin_dir()}:/usr/bin:/bin"
-        twin = _create(program, production, source, checks, seconds)
+        twin = _create(program, production, source, checks)
     all_effects = _effects(source)
     _fidelity(ground, twin, checks, all_effects["work_mem"])
-    loads = {"production-like": _production_like(ground, source, seconds), "twin": _with_step(ground, twin)}
+    loads = {"production-like": _production_like(ground, source, seconds), "twin": _closed(ground, twin, seconds)}
     for effect in effects:
         _effect(ground, checks, effect, all_effects[effect], loads, repetitions)
 
 
-def _create(program: Program, production: Production, source: Source, checks: Checks, seconds: int) -> dict[str, Any]:
+def _create(program: Program, production: Production, source: Source, checks: Checks) -> dict[str, Any]:
     """Capture production under its load, and create the twin with the program `proving`."""
     file = program.home / f"{source.name}.jsonl"
     secret = [part for column in source.secret_columns for part in ("--secret", column)]
     production.work(HISTORY)
     production.sql(ANALYZE)  # as autovacuum does after so many changes
     load = production.work_between_snapshots(TRANSACTIONS)
-    _run(program, "capture", "--dsn", production.dsn, "--minutes", "0.6", *secret, "--out", str(file))
+    _run(program, "capture", "--dsn", production.dsn, "--minutes", str(MINUTES), *secret, "--out", str(file))
     load.join()
     raw = file.read_bytes()
     leaked = [each for each in (*source.secrets, production.password) if each.encode() in raw]
     checks.check(not leaked, f"no secret value in the {len(raw):,} bytes of the capture")
-    run = ["--clients", str(CLIENTS), "--jobs", "2", "--seconds", str(seconds)]
+    # As many transactions as in the capture: updates change what the next ones read.
+    run = ["--clients", str(CLIENTS), "--jobs", "2", "--seconds", f"{60 * MINUTES:.0f}", "--pace", "production"]
     twin = _run(program, "create", str(file), "--name", source.name, *run)
     print(f"\n{'time':>7}  statement")
     for statement in twin["statements"]:
@@ -96,7 +99,7 @@ def _fidelity(ground: Ground, twin: dict[str, Any], checks: Checks, effect: Effe
     factor = effect.factor
     one = {**factor, "levels": factor["levels"][1:]}
     ended = _campaign(ground, "fidelity", twin["workload"], twin["dataset"], one, repetitions=1)
-    (run,) = ground.client.get(f"runs/?campaign={ended['id']}")["results"]
+    (run,) = _runs(ground, ended)
     fidelity = ground.client.get(f"runs/{run['id']}/observed/")["fidelity"]
     print(f"\nfidelity {100 * fidelity['value']:.1f} %\n{'':25}  calls, %       rows/call      blocks/call")
     for statement in fidelity["statements"]:
@@ -110,29 +113,37 @@ def _fidelity(ground: Ground, twin: dict[str, Any], checks: Checks, effect: Effe
 
 
 def _production_like(ground: Ground, source: Source, seconds: int) -> tuple[int, int]:
-    """Workload and data set: production's own rows and scripts."""
+    """Workload and data set: production's own rows and scripts. Each run begins with the history of production."""
     steps = [{"name": f"create-{n}", "sql": sql} for n, sql in enumerate(_statements(source.tables), start=1)]
     steps.append({"name": "vacuum", "sql": ANALYZE, "transaction": False})
     dataset = ground.client.post("datasets/", name="production-like", kind="sql", options={"steps": steps})
     scripts = [{"name": f"p{n}", "weight": w, "text": f"{text}\n"} for n, (w, text) in enumerate(source.load, start=1)]
-    options = {"scripts": scripts, "clients": CLIENTS, "jobs": 2, "time_s": seconds}
-    measured = {"name": "measure", "role": "measure", "kind": "pgbench", "options": options}
-    return _workload(ground, "production-like", measured), dataset["id"]
+    load = {"scripts": scripts, "clients": CLIENTS, "jobs": 2}
+    history = _step("history", "pgbench", {**load, "transactions": HISTORY // CLIENTS, "random_seed": 7}, role="warm")
+    measured = _step("measure", "pgbench", {**load, "time_s": seconds}, role="measure")
+    vacuum = _step("vacuum", "sql", {"statements": ANALYZE}, role="warm")
+    return _workload(ground, "production-like", [history, vacuum], measured), dataset["id"]
 
 
 def _statements(tables: str) -> list[str]:
     return [table for table in tables.split(";\n") if table.strip()]
 
 
-def _with_step(ground: Ground, twin: dict[str, Any]) -> tuple[int, int]:
-    """Workload and data set of the twin, with the step that a factor changes."""
+def _closed(ground: Ground, twin: dict[str, Any], seconds: int) -> tuple[int, int]:
+    """Workload and data set of the twin: as fast as possible, and with the step that a factor changes."""
     (measured,) = ground.client.get(f"workloads/{twin['workload']}/")["steps"]
-    return _workload(ground, "twin-with-step", measured), twin["dataset"]
+    options = {name: value for name, value in measured["options"].items() if name != "rate"}
+    closed = {**measured, "options": {**options, "time_s": seconds}}
+    return _workload(ground, "twin-closed", [], closed), twin["dataset"]
 
 
-def _workload(ground: Ground, name: str, measured: dict[str, Any]) -> int:
-    prepare = {"name": "prepare", "role": "warm", "kind": "sql", "options": {"statements": NOTHING}}
-    return int(ground.client.post("workloads/", name=name, steps=[prepare, measured])["id"])
+def _workload(ground: Ground, name: str, first: Sequence[dict[str, Any]], measured: dict[str, Any]) -> int:
+    prepare = _step("prepare", "sql", {"statements": NOTHING}, role="warm")
+    return int(ground.client.post("workloads/", name=name, steps=[*first, prepare, measured])["id"])
+
+
+def _step(name: str, kind: str, options: dict[str, Any], *, role: str) -> dict[str, Any]:
+    return {"name": name, "role": role, "kind": kind, "options": options}
 
 
 def _effect(
@@ -147,6 +158,8 @@ def _effect(
     levels = []
     for load, (workload, dataset) in loads.items():
         ended = _campaign(ground, f"{name}, {load}", workload, dataset, effect.factor, repetitions)
+        errors = {(run["error"] or {}).get("message", "") for run in _runs(ground, ended)} - {""}
+        assert not errors, errors
         level = ground.client.get(f"campaigns/{ended['id']}/results/")["levels"][-1]
         levels.append(level)
         interval = f"{level['relative_low']:+.1f} % to {level['relative_high']:+.1f} %"
@@ -173,9 +186,11 @@ def _campaign(
     )  # fmt: skip
 
 
-def _run(program: Program, *arguments: str) -> dict[str, Any]:
-    import json
+def _runs(ground: Ground, ended: dict[str, Any]) -> list[dict[str, Any]]:
+    return list(ground.client.get(f"runs/?campaign={ended['id']}&page_size=100")["results"])
 
+
+def _run(program: Program, *arguments: str) -> dict[str, Any]:
     done = program.run("twin", *arguments, "--json", timeout=300)
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))

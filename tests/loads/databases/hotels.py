@@ -1,4 +1,4 @@
-"""The database of a chain of hotels and its load. It was written after the twin, and measured once."""
+"""The database of a chain of hotels and its load."""
 
 from __future__ import annotations
 
