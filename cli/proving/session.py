@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from functools import cached_property
@@ -16,6 +17,8 @@ from proving import config, tables
 from proving.client import Client
 from proving.errors import CliError
 
+UNLIMITED = 10_000  # columns
+
 
 class Session:
     """One call of the program."""
@@ -28,7 +31,10 @@ class Session:
 
     @cached_property
     def out(self) -> Console:
-        return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+        is_terminal = sys.stdout.isatty()
+        # Nothing wraps in a file or a pipe, unless the user gives its width.
+        width = None if is_terminal or os.environ.get("COLUMNS") else UNLIMITED
+        return Console(highlight=False, soft_wrap=not is_terminal, width=width)
 
     @cached_property
     def err(self) -> Console:

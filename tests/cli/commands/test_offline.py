@@ -99,6 +99,15 @@ def test_stat_prints_centres_intervals_change_and_verdict(offline: Program, tmp_
     )
 
 
+def test_rows_of_a_table_do_not_wrap_in_a_pipe(tmp_path: Path) -> None:
+    program = Program(tmp_path, env={"COLUMNS": ""})
+
+    done = program.run("stat", *runs(tmp_path, "old", 1), "vs", *runs(tmp_path, "new", 1))
+
+    rows = [line for line in done.stdout.splitlines() if "equivalent" in line]
+    assert [row.split()[0] for row in rows] == ["tps", "latency_avg,"]
+
+
 def test_stat_finds_the_same_runs_equivalent(offline: Program, tmp_path: Path) -> None:
     names = runs(tmp_path, "old", 1.0)
 
