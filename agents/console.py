@@ -12,6 +12,7 @@ from .host.system import System
 from .records.journal import Journal
 from .records.spool import Job, Record, Spool
 from .recovery import reboot, units
+from .recovery.boot import disarm
 from .recovery.recover import descriptions
 from .rpc import Agent
 from .run.launching import launch
@@ -56,15 +57,18 @@ def boot(root: Path, agent_id: str) -> None:
         if lock is None:
             sys.exit("a run is active; it restores its changes when it ends")
         for job in spool.unsealed():
-            if reboot.verdict(job, spool.system).what == "dead":
+            what = reboot.verdict(job, spool.system).what
+            if what == "dead":
                 _say(f"run {job.run}", *(f"  {line}" for line in _restore_files(job, spool.system)))
+            elif what == "resume":
+                disarm(Journal(job, spool.system))
         os.close(lock)
 
 
 def _restore_files(job: Job, system: System) -> list[str]:
     journal = Journal(job, system)
     before = journal.log.seq
-    unproven = journal.restore("persistent")[1]
+    unproven = disarm(journal) + journal.restore("persistent")[1]
     return descriptions(journal, before) + [f"not restored: {each}" for each in unproven]
 
 

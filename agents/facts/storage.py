@@ -66,7 +66,7 @@ def _partition(system: System, disk: str, name: str, mounted: dict[str, list[str
     }
 
 
-def _mounts(system: System) -> list[dict[str, Any]]:
+def mounts(system: System) -> list[dict[str, Any]]:
     """/proc/self/mountinfo: the last mount on a place is the one that is seen there."""
     mounts = {}
     for line in system.text("/proc/self/mountinfo").splitlines():
@@ -91,14 +91,14 @@ def _unescaped(text: str) -> str:
 
 def _mount_points(system: System) -> dict[str, list[str]]:
     points: dict[str, list[str]] = {}
-    for mount in _mounts(system):
+    for mount in mounts(system):
         points.setdefault(mount["number"], []).append(mount["mounted_on"])
     return points
 
 
 def file_systems(system: System) -> list[dict[str, Any]]:
     """Return file systems that can hold data: no pseudo file systems, container layers or read-only images."""
-    return [_file_system(system, mount) for mount in _mounts(system) if _holds_data(mount)]
+    return [_file_system(system, mount) for mount in mounts(system) if _holds_data(mount)]
 
 
 def _holds_data(mount: dict[str, Any]) -> bool:

@@ -1,5 +1,6 @@
-"""Boot a host with another command line: kexec before a run, an ordinary restart after it. The boot loader is never
-changed. So after a power cut, a panic or any other restart, the host has its own command line.
+"""Boot a host with another command line: kexec or an entry of GRUB before a run, an ordinary restart after it. The
+default entry of the boot loader is never changed, and GRUB starts ours once. So after a panic or any other restart, the
+host has its own command line. After a power cut before GRUB has started, that is the second start at the latest.
 
 journal.py describes the entries boot, booted and leaving.
 """
@@ -10,14 +11,15 @@ from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional
 
 from ..errors import HostFailure, Interrupted, NotApplied
 from ..facts.boot import KEXEC_LOADED
-from ..host import cmdline, owned
+from ..facts.boot import boot as boot_facts
+from ..host import cmdline, grub, owned
 from ..host.cmdline import FILE
 from ..host.system import NO_KEXEC, System
 from ..records import contact
 from ..records.journal import Journal
 from ..records.spool import Record
-from ..settings.base import Plan, kexec
-from ..settings.kernel_command_line import BOOT_LIMIT_S, CONTACT_LIMIT_S, NAME
+from ..settings.base import Plan, grub_entry, kexec
+from ..settings.kernel_command_line import BOOT_LIMIT_S, CONTACT_LIMIT_S, GRUB, NAME
 from ..settings.proofs.kernel_command_line import VERSION
 from . import units
 
@@ -38,6 +40,7 @@ def begin(run: Run, plans: dict[str, Plan]) -> None:
     if entry is None and plan and plan["line"] != run.system.text(FILE):
         _leave(run, plan)
     if entry is not None:
+        disarm(run.journal)
         _check_arrived(run, entry)
         run.scene.notes[NAME] = entry
         _await_server(run)
@@ -51,13 +54,21 @@ def _leave(run: Run, plan: dict[str, Any]) -> NoReturn:
     if system.text(KEXEC_LOADED) == "1":
         raise HostFailure("another program has loaded a kernel for kexec", "unload it: kexec -u")
     original, version = system.text(FILE), system.text(VERSION)
-    line = cmdline.changed(plan["line"], [cmdline.mark(run.job.run)])
-    run.journal.note("boot", setting=NAME, key=FILE, original=original, wanted=line, version=version)
-    load, start = kexec({**plan, "line": line})
-    system.command(load, "try the command on the host; lockdown and Secure Boot accept only a signed kernel")
+    plan = {**plan, "line": cmdline.changed(plan["line"], [cmdline.mark(run.job.run)])}
+    way, block = plan["way"], f"{plan['directory']}/{grub.ENVIRONMENT}" if plan["way"] == GRUB else ""
+    values = {"original": original, "wanted": plan["line"], "version": version}
+    run.journal.note("boot", setting=NAME, key=FILE, **values, way=way, environment=block)
+    if way == GRUB:
+        _write_entry(run, plan, block)
+    else:
+        hint = "try the command on the host; lockdown and Secure Boot accept only a signed kernel"
+        system.command(kexec(plan)[0], hint)
     limit_s = float(run.settings[NAME].get("boot_limit_s", BOOT_LIMIT_S))
     run.enter("REBOOTING", index=-1, limit_s=limit_s)
-    system.command(start, "see journalctl -b")
+    if way == GRUB:
+        system.restart_cold()
+    else:
+        system.command(kexec(plan)[1], "see journalctl -b")
     deadline = system.mono() + limit_s
     while system.mono() < deadline:
         if run.stopped:  # the shutdown's own SIGTERM
@@ -66,10 +77,34 @@ def _leave(run: Run, plan: dict[str, Any]) -> NoReturn:
     raise HostFailure(f"the host did not go down within {limit_s:g} s", "check its console")
 
 
+def _write_entry(run: Run, plan: dict[str, Any], block: str) -> None:
+    """Let GRUB start the entry of the run in the next boot. The variable comes last: without it, the entry does not
+    count."""
+    problem = boot_facts(run.system)["grub"]["problem"]  # the facts of the plan may be older
+    if problem:
+        raise HostFailure(f"GRUB cannot start an entry once: {problem}", "check the host")
+    if grub.has_next_entry(block):
+        hint = f"restart the host, or run: grub-editenv {block} unset next_entry"
+        raise HostFailure("GRUB is to start another entry next, which the run would prevent", hint)
+    run.journal.put_file(NAME, f"{plan['directory']}/{grub.CUSTOM}", grub_entry(plan, run.job.run))
+    grub.arm(block, run.job.run)
+
+
+def disarm(journal: Journal) -> list[str]:
+    """Ensure that GRUB does not start the entry of the run another time. Returns what failed."""
+    entry = journal.unfinished("boot", "booted")
+    try:
+        if entry and entry.get("environment"):
+            grub.disarm(entry["environment"])
+    except OSError as error:
+        return [str(error)]
+    return []
+
+
 def _check_arrived(run: Run, entry: Record) -> None:
     command_line = run.system.text(FILE)
     if not is_in_effect(run.system, run.journal) or entry["boot_id"] == run.system.boot_id():
-        hint = "the kernel panicked, the power failed, or kexec failed: see journalctl -b -1 and the host's console"
+        hint = "the kernel panicked, the power failed, or the boot failed: see journalctl -b -1 and the host's console"
         raise NotApplied(NAME, entry["wanted"], command_line, hint)
 
 
@@ -109,7 +144,7 @@ def restore(system: System, journal: Journal, emit: Emit) -> tuple[list[Record],
     if command_line != entry["original"]:
         values = {"original": entry["original"], "ours": entry["wanted"], "found": command_line}
         conflicts = [{"key": FILE, **values}]
-    if recorded_ending(journal):
+    if recorded_ending(journal) or entry.get("environment"):
         owned.remove(NO_KEXEC)  # kexec-tools did not, if the power failed
     journal.note("booted", of=entry["seq"], found=command_line)
     boots = {"boot_id": system.boot_id(), "boot_id_before": entry["boot_id"]}

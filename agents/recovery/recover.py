@@ -85,8 +85,10 @@ def undo(job: Job, system: System, journal: Journal, emit: Emit) -> Undone:
 
 
 def _restore_boot(system: System, journal: Journal, emit: Emit, result: Undone) -> None:
+    problems = boot.disarm(journal)
+    result.unproven += problems
     result.restart = boot.is_in_effect(system, journal) and boot.may_restart(journal)
-    if not result.restart:
+    if not result.restart and not problems:
         try:
             conflicts, unproven = boot.restore(system, journal, emit)
         except HostFailure as failure:

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Iterator, Optional
 
+from ..host import grub
 from ..host.system import Process, System
 
 Facts = dict[str, Any]
@@ -75,7 +76,8 @@ class Plan:
     configuration, options of initdb. `unit` is server_prefix in the form of systemd ({"CPUAffinity": "0-3"}).
     `acts` and `sql` show what `act` does: commands, and statements for the running server. `limits` are (file, text) of
     the run's control group, in which PostgreSQL starts. `boot` is {"parameters": [text], "line": all of the command
-    line, "image", "initrd"} of the kernel that the host boots before anything else, {} for none."""
+    line, "way": "kexec" or "grub", "image", "initrd"} of the kernel that the host boots before anything else, with
+    "directory" and "uuid" of its file system for GRUB; {} for none."""
 
     writes: list[Write] = field(default_factory=list)
     holds: list[Hold] = field(default_factory=list)
@@ -92,7 +94,7 @@ class Plan:
 
     def lines(self) -> list[str]:
         """The same as a DBA would type it; for reading, never run."""
-        lines = [shlex.join(argv) for argv in kexec(self.boot)] if self.boot else []
+        lines = _boot_lines(self.boot) if self.boot else []
         lines += [write.line() for write in self.writes]
         lines += [hold.line() for hold in self.holds]
         lines += self.acts
@@ -119,6 +121,20 @@ class Plan:
 
     def with_limits(self, limits: list[tuple[str, str]]) -> Plan:
         return replace(self, limits=limits)
+
+
+def _boot_lines(boot: dict[str, Any]) -> list[str]:
+    if boot["way"] == "kexec":
+        return [shlex.join(argv) for argv in kexec(boot)]
+    text = grub_entry(boot, "RUN")
+    custom, block = (f"{boot['directory']}/{name}" for name in (grub.CUSTOM, grub.ENVIRONMENT))
+    setting = ["grub-editenv", block, "set", f"{grub.VARIABLE}=RUN"]
+    return [f"cat > {custom} << 'END'", *text.splitlines(), "END", shlex.join(setting), "systemctl reboot"]
+
+
+def grub_entry(boot: dict[str, Any], run: str) -> str:
+    """The text of GRUB's file for a plan."""
+    return grub.entry(run, boot["uuid"], boot["image"], boot["initrd"], boot["line"])
 
 
 def kexec(boot: dict[str, Any]) -> list[list[str]]:

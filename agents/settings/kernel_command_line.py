@@ -13,6 +13,7 @@ from .proofs.kernel_command_line import CONTROLS, SWITCHES, isolated_by, kb_of, 
 
 NAME = BOOT
 BOOT_LIMIT_S, CONTACT_LIMIT_S = 1800, 900
+KEXEC, GRUB = "kexec", "grub"
 MOST_MEMORY = 0.8  # of the host's, in huge pages: the kernel cannot free them for anything else
 _LIST, _END = r"\d+(-\d+)?(,\d+(-\d+)?)*", r"$(?!\n)"  # Python's $ also stands before a last line break
 _CPUS = {"type": "string", "pattern": f"^{_LIST}{_END}"}
@@ -78,12 +79,17 @@ class KernelCommandLine(Setting):
     unit = "see each field"
     risk = "restarts the host before and after the run; all its programs stop"
     level = "root"
-    tools = ("kexec",)
     schema = {
         "type": "object",
         "title": "Kernel command line",
         "properties": {
             **PARAMETERS,
+            "boot_with": {
+                "type": "string",
+                "enum": [KEXEC, GRUB],
+                "title": "Boot with",
+                "description": "kexec, or an entry of GRUB that starts once. Empty: kexec",
+            },
             "boot_limit_s": {
                 **_SECONDS,
                 "minimum": 30,
@@ -117,10 +123,8 @@ class KernelCommandLine(Setting):
             raise Unplannable(NAME, requested, f"at least one parameter: {', '.join(PARAMETERS)}")
         _check_cpus(facts, requested)
         _check_pages(facts, requested)
-        if facts["boot"]["problem"]:
-            raise Unplannable(NAME, " ".join(wanted), f"a host that can boot with kexec; {facts['boot']['problem']}")
-        line, boot = cmdline.changed(facts["kernel"]["cmdline"], wanted), facts["boot"]
-        return Plan(boot={"parameters": wanted, "line": line, "image": boot["image"], "initrd": boot["initrd"]})
+        line = cmdline.changed(facts["kernel"]["cmdline"], wanted)
+        return Plan(boot={"parameters": wanted, "line": line, **_way(facts["boot"], requested)})
 
     def check_together(self, requested: Any, plans: dict[str, Plan]) -> None:
         controlled = {path: name for name, path in CONTROLS.items() if name in requested}
@@ -143,6 +147,22 @@ class KernelCommandLine(Setting):
         if phase not in ("before", "after"):
             return []
         return prove(scene.system, requested, parameters_of(requested), scene.notes.get(NAME))
+
+
+def _way(boot: Facts, requested: Any) -> dict[str, str]:
+    """How the host boots: {"way", "image", "initrd"}, with "directory" and "uuid" for GRUB."""
+    field = f"{NAME}.boot_with"
+    if requested.get("boot_with") == GRUB:
+        entry = boot["grub"]
+        if entry["problem"]:
+            raise Unplannable(field, GRUB, f"a host that can boot an entry of GRUB once; {entry['problem']}")
+        return {"way": GRUB, **{name: entry[name] for name in ("directory", "uuid", "image", "initrd")}}
+    if boot["problem"]:
+        # GRUB only by the user's choice, because the agent then writes below /boot.
+        has_grub = "grub" in boot and not boot["grub"]["problem"]  # older agents did not report it
+        hint = f"this host can boot with GRUB: set boot_with to {GRUB}" if has_grub else ""
+        raise Unplannable(field, KEXEC, f"a host that can boot with kexec; {boot['problem']}", hint)
+    return {"way": KEXEC, "image": boot["image"], "initrd": boot["initrd"]}
 
 
 def parameters_of(requested: Any) -> list[str]:

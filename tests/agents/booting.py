@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from agents.rpc import Agent
 from agents.run.session import Session
 from agents.settings.kernel_command_line import NAME
 from agents.wire import protocol
-from tests.agents.dying import RUN, Machine
+from tests.agents.dying import RUN, Death, Machine, around_all
 
 DEFAULT = "root=/dev/vda ro quiet"
 WANTED = f"{DEFAULT} skew_tick=1 panic=10 proving_ground.run={RUN}"
@@ -74,6 +75,10 @@ class Bootable(Machine):
         shown = "MainPID=0\nJob=\n" if "show" in argv else ""
         return Finished(list(argv), 0, shown, "")
 
+    def next_line(self) -> str:
+        """The command line of the next boot: that of the loaded kernel, else that of the boot loader's default."""
+        return self.get("loaded") or DEFAULT
+
     def reboot(self) -> None:
         self.put("loaded", "")
         self.put("restarting", "yes")
@@ -126,18 +131,26 @@ class OneRun:
 class Host(OneRun):
     """The machine, its spool, and one run."""
 
-    def __init__(self, root: Path, settings: dict[str, Any] | None = None) -> None:
-        self.root, self.machine = root, Bootable(root)
-        for name, text in {"boot": "boot-1", "line": DEFAULT, "loaded": "", "knob": "off", "restarting": ""}.items():
+    default = DEFAULT
+
+    def __init__(self, root: Path, settings: dict[str, Any] | None = None, machine: Bootable | None = None) -> None:
+        self.root, self.machine = root, machine or Bootable(root)
+        for name, text in {
+            "boot": "boot-1",
+            "line": self.default,
+            "loaded": "",
+            "knob": "off",
+            "restarting": "",
+        }.items():
             self.machine.put(name, text)
         knobs = {"knobs": {str(root / "knob"): "on"}}
         super().__init__(root, self.machine, {**SETTINGS, **knobs, **(settings or {})}, [])
 
     def start_again(self, line: str | None = None) -> None:
-        """The next boot, with `line`, else with that of the loaded kernel, else with the boot loader's."""
+        """The next boot, with `line` or next_line()."""
         machine = self.machine
         machine.put("boot", f"boot-{int(machine.get('boot')[5:]) + 1}")
-        machine.put("line", line or machine.get("loaded") or DEFAULT)
+        machine.put("line", line or machine.next_line())
         for name, text in {"loaded": "", "knob": "off", "restarting": ""}.items():
             machine.put(name, text)
 
@@ -150,4 +163,41 @@ class Host(OneRun):
         return self.job.manifest or {}
 
     def is_as_before(self) -> bool:
-        return (self.machine.get("line"), self.machine.get("loaded"), self.machine.get("knob")) == (DEFAULT, "", "off")
+        return (self.machine.get("line"), self.machine.get("loaded"), self.machine.get("knob")) == (
+            self.default,
+            "",
+            "off",
+        )
+
+
+def killed_in(host: Host, boot: int, death: Death) -> bool:
+    """Whether the run, or its recovery in the last boot, was killed at its boundary in that boot."""
+    killed = []
+
+    def live(*job: object) -> None:
+        def run() -> None:
+            around_all(death)
+            with suppress(SystemExit):
+                Session(host.spool, host.job, "test").execute()
+
+        killed.append(death.of(run))
+
+    for number in (1, 2, 3):
+        if number == boot and boot < 3:
+            host.agent._launch = live
+        if number == 3 and boot == 3:
+
+            def recover() -> None:
+                around_all(death)
+                host.agent.hello()
+
+            return death.of(recover)
+        if number == 1:
+            host.submit()
+        else:
+            host.agent.hello()
+        host.agent._launch = host.live
+        if number == boot:
+            return killed[0]
+        host.start_again()
+    return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from agents.build import build_zipapp
+from agents.recovery import units
 from tests.agents.driver import Connection
 from tests.agents.remote_servers import Served, created, running
 from tests.servers.remote import short_dir
@@ -90,6 +92,15 @@ def spec(bin_dir: str, data_dir: Path) -> Callable[..., dict[str, Any]]:
         }
 
     return spec
+
+
+@pytest.fixture
+def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The directory of the units, which is not that of this machine, and the file that the agent installs as its own
+    program: a worker of the tests has none."""
+    monkeypatch.setattr(units, "DIRECTORY", tmp_path / "etc")
+    units.DIRECTORY.mkdir()
+    monkeypatch.setattr(sys, "argv", [__file__])
 
 
 def postgres_processes(data_dir: Path) -> list[int]:

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from agents.host import grub
 from agents.host.system import System
 from agents.postgres.service import Service
 from agents.records import journal
@@ -165,6 +166,7 @@ def around_the_journal(death: Death) -> None:
 
 def _around_what_lasts(death: Death) -> None:
     journal._replace = death.around(journal._replace, lambda path, *rest: f"replace {path}")
+    grub._write = death.around(grub._write, lambda path, block: f"write {path}")
     Service._command = death.around(Service._command, lambda *args, **rest: f"command {args[1:]}")  # type: ignore[method-assign]
 
 

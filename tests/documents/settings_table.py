@@ -138,7 +138,11 @@ def acts(setting: Setting, setting_plans: list[Plan]) -> list[str]:
     """What applying does, in words, one line for each way."""
     keys = dict.fromkeys(_general(write.key) for plan in setting_plans for write in plan.writes)
     names = dict.fromkeys(name for plan in setting_plans for name in plan.conf)
-    lines = ["boots the host with kexec, before anything else"] if any(plan.boot for plan in setting_plans) else []
+    lines = (
+        ["boots the host with kexec or an entry of GRUB, before anything else"]
+        if any(plan.boot for plan in setting_plans)
+        else []
+    )
     lines += [f"writes {_few(keys)}"] if keys else []
     for who, prefixes in (
         ("PostgreSQL", "server_prefix"),
@@ -170,7 +174,11 @@ def undone(setting_plans: list[Plan]) -> list[str]:
         else []
     )
     lines += ["ends with the processes"] if any(p.server_prefix or p.client_prefix for p in setting_plans) else []
-    lines += ["an ordinary restart; the command line is compared"] if any(p.boot for p in setting_plans) else []
+    lines += (
+        ["an ordinary restart; the command line is compared; files of GRUB are restored"]
+        if any(p.boot for p in setting_plans)
+        else []
+    )
     lines += ["the group is removed"] if any(p.limits for p in setting_plans) else []
     lines += ["the kernel takes it back when we let go"] if any(p.holds for p in setting_plans) else []
     lines += ["nothing is left: the cluster is the run's own"] if any(p.initdb for p in setting_plans) else []

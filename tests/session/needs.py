@@ -99,6 +99,7 @@ NEEDS = {
         program("sshd", "openssh-server"),
         program("ssh-keygen", "openssh-client"),
         program("openssl", "openssl"),
+        program("grub-editenv", "grub-common"),
         Need("chromium", lambda: find_browser() is not None, "apt-get install chromium-headless-shell"),
         program("debootstrap", "debootstrap"),
         program("qemu-img", "qemu-utils"),

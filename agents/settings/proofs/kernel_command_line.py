@@ -40,7 +40,8 @@ def _of_boot(system: System, boot: Optional[dict[str, Any]]) -> Iterator[Proof]:
     if boot is None:
         return
     before, now, version = boot["boot_id"], system.boot_id(), system.text(VERSION)
-    yield Proof("boot", f"another than {before}", now, now != before, {"source": BOOT_ID})
+    evidence = {"source": BOOT_ID, "boot_with": boot.get("way", "kexec")}
+    yield Proof("boot", f"another than {before}", now, now != before, evidence)
     yield Proof("kernel build", boot["version"], version, version == boot["version"], {"source": VERSION})
 
 

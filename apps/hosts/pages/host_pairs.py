@@ -79,8 +79,18 @@ def _machine(facts: Section, os: Section, firmware: Section, kernel: Section) ->
     command_line = (BREAK, code(kernel["cmdline"])) if kernel.get("cmdline") else ()
     yield pair("Kernel", release, _with(", clock {}", kernel.get("clocksource")), *command_line)
     if boot := facts.get("boot"):
-        refused = _with("A campaign cannot change them: {}", boot.get("problem"))
-        yield pair("Kernel parameters", refused or "A campaign can change them, with kexec")
+        yield pair("Kernel parameters", boot_ways(boot))
+
+
+def boot_ways(boot: Section) -> str:
+    """How campaigns can change kernel parameters of a host, and what is missing for the ways that it lacks."""
+    problems = {"kexec": boot.get("problem")}
+    if grub := boot.get("grub"):  # older agents did not report it
+        problems["GRUB"] = grub.get("problem")
+    ways = " or ".join(name for name, problem in problems.items() if not problem)
+    lacking = [f"{name}: {problem}." for name, problem in problems.items() if problem]
+    able = f"A campaign can change them, with {ways}." if ways else "A campaign cannot change them."
+    return " ".join([able, *lacking])
 
 
 def _cpus(cpus: Section) -> Iterator[Pair]:

@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import errno
-import sys
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from agents.records import contact
-from agents.recovery import units
 from agents.recovery.boot import MOST_RESTARTS
 from agents.run.session import Session
 from agents.settings import SETTINGS
 from agents.settings.kernel_command_line import NAME
-from tests.agents.booting import DEFAULT, WANTED, Host
-from tests.agents.dying import Death, Knobs, around_all
+from tests.agents.booting import DEFAULT, WANTED, Host, killed_in
+from tests.agents.dying import Death, Knobs
+
+pytestmark = pytest.mark.usefixtures("installation")
 
 APPLIED, RESTORED = ["APPLYING", "VERIFIED"], ["ROLLING_BACK", "REBOOTING"]
-
-
-@pytest.fixture(autouse=True)
-def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The directory of the units, which is not that of this machine, and the file that the agent installs as its own
-    program: a worker of the tests has none."""
-    monkeypatch.setattr(units, "DIRECTORY", tmp_path / "etc")
-    units.DIRECTORY.mkdir()
-    monkeypatch.setattr(sys, "argv", [__file__])
 
 
 @pytest.fixture
@@ -276,36 +266,3 @@ def test_a_run_killed_at_any_boundary_of_its_boots_leaves_the_host_as_it_was(
         assert host.manifest["outcome"] in ("ok", "interrupted", "failed", "not_in_effect"), death.trail[-1]
 
     assert 5 < kills < total - 1
-
-
-def killed_in(host: Host, boot: int, death: Death) -> bool:
-    """Whether the run, or its recovery in the last boot, was killed at its boundary in that boot."""
-    killed = []
-
-    def live(*job: object) -> None:
-        def run() -> None:
-            around_all(death)
-            with suppress(SystemExit):
-                Session(host.spool, host.job, "test").execute()
-
-        killed.append(death.of(run))
-
-    for number in (1, 2, 3):
-        if number == boot and boot < 3:
-            host.agent._launch = live
-        if number == 3 and boot == 3:
-
-            def recover() -> None:
-                around_all(death)
-                host.agent.hello()
-
-            return death.of(recover)
-        if number == 1:
-            host.submit()
-        else:
-            host.agent.hello()
-        host.agent._launch = host.live
-        if number == boot:
-            return killed[0]
-        host.start_again()
-    return False

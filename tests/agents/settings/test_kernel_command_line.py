@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from agents.errors import Unplannable
-from agents.facts.boot import boot
 from agents.facts.cpu import cpus
 from agents.host import cmdline, policy
 from agents.run.planning import check_spec, check_together, plan_settings
@@ -167,39 +166,6 @@ def test_an_admin_of_the_host_can_forbid_kernel_parameters(word: str) -> None:
         policy.check({"forbid": [word]}, SPEC)
 
     policy.check({"forbid": ["reboot"]}, {**SPEC, "settings": {NAME: {}}})
-
-
-BOOTABLE = {
-    "/run/systemd/system/x": "",
-    "/sys/kernel/kexec_loaded": "0",
-    "/proc/sys/kernel/kexec_load_disabled": "0",
-    "/proc/sys/kernel/osrelease": "6.1",
-    "/boot/vmlinuz-6.1": "",
-    "/boot/initramfs-6.1.img": "",
-}
-
-
-def test_the_image_of_the_running_kernel_is_a_fact() -> None:
-    expected = {"kexec": "/usr/bin/kexec", "image": "/boot/vmlinuz-6.1", "initrd": "/boot/initramfs-6.1.img"}
-
-    assert boot(FakeSystem(BOOTABLE)) == {**expected, "problem": ""}
-
-
-@pytest.mark.parametrize(
-    ("path", "text", "problem"),
-    [
-        ("/run/systemd/system/x", None, "systemd is not PID 1"),
-        ("/run/systemd/container", "docker", "outside of containers"),
-        ("/sys/kernel/kexec_loaded", None, "built without kexec"),
-        ("/proc/sys/kernel/kexec_load_disabled", "1", "remove it from sysctl.d"),
-        ("/boot/vmlinuz-6.1", None, "/boot has no image"),
-        ("/boot/initramfs-6.1.img", None, "/boot has no initrd"),
-    ],
-)
-def test_a_host_that_cannot_boot_with_kexec_says_why(path: str, text: str | None, problem: str) -> None:
-    files = {name: known for name, known in BOOTABLE.items() if name != path} | ({path: text} if text else {})
-
-    assert problem in boot(FakeSystem(files))["problem"]
 
 
 class Restarting(FakeSystem):

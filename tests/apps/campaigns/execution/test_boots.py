@@ -27,6 +27,9 @@ FACTORS = [
     }
 ]
 BOOT = {"kexec": "/usr/sbin/kexec", "image": "/boot/vmlinuz-6.1.0", "initrd": "/boot/initrd.img-6.1.0", "problem": ""}
+NO_KEXEC = "the program kexec is missing: install kexec-tools"
+UNBOOTABLE = {**BOOT, "problem": NO_KEXEC, "grub": {"problem": "no grub.cfg is in /boot/grub or /boot/grub2"}}
+WITH_GRUB = {**BOOT, "problem": NO_KEXEC, "grub": {"problem": ""}}
 KERNEL = {**FACTS["kernel"], "cmdline": "root=/dev/vda ro"}
 BOOTABLE = FACTS | {"level": "root", "boot": BOOT, "kernel": KERNEL}
 
@@ -67,11 +70,8 @@ def test_the_duration_of_a_restart_is_half_that_of_both_boots_of_a_run(operator:
         ({"may_reboot": False}, "must not be restarted by campaigns", "an admin can allow it"),
         ({"supervisor": "detached"}, "has no systemd units of Proving Ground", "an admin can install them"),
         ({"facts": BOOTABLE | {"level": "user"}}, "which cannot restart it", "register the host with sudo"),
-        (
-            {"facts": BOOTABLE | {"boot": {**BOOT, "problem": "the program kexec is missing: install kexec-tools"}}},
-            "is not possible on",
-            "the program kexec is missing: install kexec-tools",
-        ),
+        ({"facts": BOOTABLE | {"boot": UNBOOTABLE}}, "'kexec' is not possible on", NO_KEXEC),
+        ({"facts": BOOTABLE | {"boot": WITH_GRUB}}, "'kexec' is not possible on", "set boot_with to grub"),
         ({"facts": FACTS | {"level": "root"}}, "is not possible on", "check the host: its facts are older"),
     ],
 )
