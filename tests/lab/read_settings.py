@@ -12,7 +12,7 @@ VALUES = ("/proc/sys/vm", "/sys/kernel/mm/transparent_hugepage", "/sys/kernel/mm
 SINGLE = ("/proc/sys/kernel/numa_balancing", "/proc/sys/kernel/sched_autogroup_enabled")
 QUEUE = ("scheduler", "read_ahead_kb", "nr_requests")
 UNITS = ("/etc/systemd/system", "/run/systemd/system", "/lib/systemd/system")
-OWNED = ("/etc/postgresql", *UNITS, "/etc/sysctl.d", "/etc/tuned")
+OWNED = ("/etc/postgresql", *UNITS, "/etc/sysctl.d", "/etc/tuned", "/boot")
 # Counters; and a value that the kernel computes at each boot from the memory that is free at that moment.
 OWN_LIFE = ("full_scans", "pages_collapsed", "user_reserve_kbytes")
 RUNNING = ("list-units", "--type=service", "--state=running", "--no-legend", "--no-pager", "--plain")

@@ -28,6 +28,7 @@ ACCELERATORS = ("auto", "kvm", "tcg")
 SPARE_MB = 512
 RDTSC = bytes.fromhex("0f31 48c1e220 4809d0 c3")  # rdtsc; shl rdx, 32; or rax, rdx; ret
 KILL_S = 60.0
+INSTALLED = "grub"  # a file in the state directory of a machine that has GRUB on its disk
 
 
 def accelerator() -> str:
@@ -68,25 +69,34 @@ def check_memory(topology: Topology) -> None:
 
 def arguments(topology: Topology, state: Path, accel: str, port: int) -> list[str]:
     """The command that boots a machine from its disk, its SSH server forwarded from a port of loopback."""
-    append = "root=/dev/vda rw console=ttyS0 quiet panic=10"
+    root = "/dev/vda1" if topology.has_grub else "/dev/vda"
+    append = f"root={root} rw {kernel_parameters(accel)}"
+    kernel = ["-kernel", str(KERNEL), "-initrd", str(INITRD), "-append", append]
+    if (state / INSTALLED).exists():
+        kernel = []
     if accel == "kvm":
         cpu = ["-accel", "kvm", "-cpu", KVM_CPU]
     else:
-        # By default Linux reads the time from the emulated HPET, one CPU at a time.
-        append += f" tsc=reliable clocksource=tsc{_tsc_frequency()}"
         # As an AMD processor it would not show Linux the threads of a core.
         vendor = ",vendor=GenuineIntel" if topology.threads > 1 else ""
         cpu = ["-accel", "tcg,thread=multi,tb-size=512", "-cpu", f"max,-la57,-svm{vendor}"]
     return [
         *(QEMU, "-name", f"{topology.name},debug-threads=on", "-nodefaults", "-display", "none"),
         *("-daemonize", "-pidfile", str(state / "pid"), "-machine", "q35", *cpu, *_numa(topology)),
-        *("-kernel", str(KERNEL), "-initrd", str(INITRD), "-append", append),
+        *kernel,
         # Nothing of the disk stays in this machine's cache: a killed emulator is a power cut.
         *("-drive", f"file={state / 'disk.qcow2'},if=none,id=disk,cache=none,discard=unmap"),
         *("-device", "virtio-blk-pci,drive=disk", "-device", "virtio-rng-pci"),
         *("-netdev", f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22"),
         *("-device", "virtio-net-pci,netdev=net,romfile=", "-serial", f"file:{state / 'serial.log'}"),
     ]
+
+
+def kernel_parameters(accel: str) -> str:
+    """Parameters that a kernel needs on this emulator."""
+    parameters = "console=ttyS0 quiet panic=10"
+    # By default Linux reads the time from the emulated HPET, one CPU at a time.
+    return parameters if accel == "kvm" else f"{parameters} tsc=reliable clocksource=tsc{_tsc_frequency()}"
 
 
 def _tsc_frequency() -> str:
@@ -158,6 +168,15 @@ def launch(command: Callable[[int], list[str]], ports: Iterator[int]) -> int:
         if PORT_IN_USE not in done.stderr:
             raise LabError(f"QEMU did not start: {done.stderr.strip()}")
     raise LabError(f"no free port from {PORTS[0]} to {PORTS[-1]} on 127.0.0.1")
+
+
+def wait_until_ended(state: Path, limit_s: float) -> None:
+    """Wait for a machine that is shutting down by itself."""
+    deadline = time.monotonic() + limit_s
+    while emulator_pid(state) is not None:
+        if time.monotonic() > deadline:
+            raise LabError("the machine does not shut down")
+        time.sleep(0.5)
 
 
 def end(state: Path, limit_s: float) -> None:

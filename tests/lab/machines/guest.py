@@ -18,6 +18,8 @@ PACKAGES = (
         "linux-perf",
         "bpftrace",
         "kexec-tools",
+        "grub-pc-bin",
+        "grub2-common",
     ),
 )
 # Written before the packages are installed.
@@ -33,6 +35,13 @@ FIRST = {
     "etc/hostname": "lab\n",
     "etc/hosts": "127.0.0.1 localhost\n127.0.1.1 lab\n::1 localhost\n",
 }
+# Of machines that boot with GRUB: {parameters} of the kernel are those that others get from the emulator.
+GRUB_DEFAULTS = """GRUB_DEFAULT=0
+GRUB_TIMEOUT=1
+GRUB_TERMINAL=serial
+GRUB_CMDLINE_LINUX="{parameters}"
+"""
+INSTALL_GRUB = "sudo tee /etc/default/grub > /dev/null && sudo grub-install /dev/vda && sudo update-grub && sudo sync"
 NO_SERVICES = "usr/sbin/policy-rc.d"  # while the image is built
 COMMANDS = (
     ("useradd", "--create-home", "--shell", "/bin/bash", "--groups", "sudo,systemd-journal", USER),
@@ -55,7 +64,7 @@ FILES = {
     f"ExecStartPre=/bin/sh -c 'test -s {HOST_KEY} || ssh-keygen -q -t ed25519 -N \"\" -f {HOST_KEY}'\n"
     "ExecStartPre=/usr/sbin/sshd -t\n",
     "etc/systemd/network/lab.network": "[Match]\nType=ether\n[Network]\nAddress=10.0.2.15/24\nLinkLocalAddressing=no\n",
-    "etc/fstab": "/dev/vda / ext4 noatime,x-systemd.growfs 0 1\n",
+    "etc/fstab": "LABEL=root / ext4 noatime,x-systemd.growfs 0 1\n",
     "etc/default/locale": "LANG=C.UTF-8\n",
     "etc/resolv.conf": "",
     "etc/machine-id": "",

@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -18,8 +19,11 @@ from tests.lab.machines.lab import LAB, MACHINES, SBIN, LabError, emulator_pid, 
 
 IMAGE = LAB / "image"
 DISK, KERNEL, INITRD, STAMP = (IMAGE / name for name in ("disk.raw", "vmlinuz", "initrd", "stamp"))
+PARTITIONED = IMAGE / "partitioned.raw"  # the same behind a partition table, which GRUB needs
 LOG = LAB / "build.log"
 SIZE = "4G"  # each machine's disk is larger; its file system grows into it at boot
+DISK_SIZE = "48G"  # sparse: the recipe active-set writes four times the memory, and a copy of that
+SECTOR, FIRST_SECTOR = 512, 2048  # GRUB is in front of the partition
 STEP_S = 1800.0
 # Mounts of a build end with its process, however it ends.
 CHROOT = """
@@ -67,10 +71,23 @@ def _build(work: Path, stamp: str) -> None:
     shutil.copy(kernel, image / KERNEL.name)
     shutil.copy(initrd, image / INITRD.name)
     _run(["mkfs.ext4", "-q", "-L", "root", "-m", "0", "-d", root, image / DISK.name, SIZE])
+    _partition(image / DISK.name, image / PARTITIONED.name)
     (image / STAMP.name).write_text(stamp)
     shutil.rmtree(IMAGE, ignore_errors=True)
     image.rename(IMAGE)
     _say(f"built {IMAGE} in {time.monotonic() - began:.0f} s")
+
+
+def _partition(file_system: Path, disk: Path) -> None:
+    """Copy a file system into the one partition of a disk, with room for it to grow."""
+    size = int(DISK_SIZE.removesuffix("G")) << 30
+    entry = struct.pack("<B3sB3sII", 0x80, b"", 0x83, b"", FIRST_SECTOR, size // SECTOR - FIRST_SECTOR)
+    with disk.open("wb") as file:
+        file.truncate(size)
+        file.seek(446)
+        file.write(entry + bytes(3 * len(entry)) + b"\x55\xaa")
+    start = FIRST_SECTOR * SECTOR
+    _run(["dd", f"if={file_system}", f"of={disk}", f"bs={start}", "seek=1", "conv=sparse,notrunc"])
 
 
 def _install(root: Path, mirror: str, security: str | None) -> None:

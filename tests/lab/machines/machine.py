@@ -8,11 +8,10 @@ import time
 from pathlib import Path
 
 from tests.lab.machines import emulator, guest
-from tests.lab.machines.image import DISK, ensure_image
+from tests.lab.machines.image import DISK, DISK_SIZE, PARTITIONED, ensure_image
 from tests.lab.machines.lab import KEY, MACHINES, LabError, emulator_pid, locked
 from tests.lab.machines.topologies import Topology
 
-DISK_SIZE = "48G"  # sparse: the recipe active-set writes four times the memory, and a copy of that
 BOOT_S = {"kvm": 180.0, "tcg": 600.0}
 STOP_S = 10.0
 SSH = (
@@ -46,7 +45,18 @@ class Machine:
                 self._start()
         # Not from `began`: building the image can take longer than a boot may.
         self._wait_for_ssh(time.monotonic() + BOOT_S[self.accelerator])
+        if self.topology.has_grub and not (self._state / emulator.INSTALLED).exists():
+            self._install_grub()
+            return self.up()
         return time.monotonic() - began
+
+    def _install_grub(self) -> None:
+        """Install GRUB in the machine, which booted without it, and stop the machine."""
+        text = guest.GRUB_DEFAULTS.format(parameters=emulator.kernel_parameters(self.accelerator))
+        self.shell(guest.INSTALL_GRUB, stdin=text.encode(), limit_s=600)
+        self.shell("sudo systemctl poweroff", check=False)
+        emulator.wait_until_ended(self._state, BOOT_S[self.accelerator])
+        (self._state / emulator.INSTALLED).touch()
 
     def _start(self) -> None:
         emulator.check_memory(self.topology)
@@ -55,7 +65,8 @@ class Machine:
         disk = self._state / "disk.qcow2"
         if not disk.exists():
             self._known_hosts.unlink(missing_ok=True)
-            base = ["-b", str(DISK), "-F", "raw", str(disk), DISK_SIZE]
+            image = PARTITIONED if self.topology.has_grub else DISK
+            base = ["-b", str(image), "-F", "raw", str(disk), DISK_SIZE]
             subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", *base], check=True)
         (self._state / "accelerator").write_text(accel)
         # After a power cut the server still knows the machine by its old port.

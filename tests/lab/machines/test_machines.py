@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from apps.campaigns.recipes.scale import DATA_TO_MEMORY
-from tests.lab.machines import emulator, image, machine
+from tests.lab.machines import emulator, image
 from tests.lab.machines.lab import LabError, emulator_pid
 from tests.lab.machines.topologies import DEFAULT, TOPOLOGIES, Topology
 
@@ -79,7 +79,7 @@ def test_a_disk_holds_the_system_the_data_of_the_recipe_active_set_their_copy_an
 
     data = DATA_TO_MEMORY * DEFAULT.memory_mb / 1024
 
-    assert gibibytes(machine.DISK_SIZE) >= gibibytes(image.SIZE) + 2 * data + 4
+    assert gibibytes(image.DISK_SIZE) >= gibibytes(image.SIZE) + 2 * data + 4
 
 
 def test_arguments_of_nodes_without_cpus_and_without_memory(tmp_path: Path) -> None:
