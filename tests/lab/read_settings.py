@@ -15,6 +15,7 @@ UNITS = ("/etc/systemd/system", "/run/systemd/system", "/lib/systemd/system")
 OWNED = ("/etc/postgresql", *UNITS, "/etc/sysctl.d", "/etc/tuned", "/boot")
 # Counters; and a value that the kernel computes at each boot from the memory that is free at that moment.
 OWN_LIFE = ("full_scans", "pages_collapsed", "user_reserve_kbytes")
+OF_BOOT = "systemd-fsckd"  # ends by itself half a minute after the check of the root file system
 RUNNING = ("list-units", "--type=service", "--state=running", "--no-legend", "--no-pager", "--plain")
 
 
@@ -43,7 +44,8 @@ def read_settings() -> dict[str, object]:
     settings: dict[str, object] = {str(path): value(path) for path in kernel}
     settings.update({str(path): file(path) for root in OWNED for path in below(root)})
     running = subprocess.run(["systemctl", *RUNNING], capture_output=True, text=True, timeout=120, check=True).stdout
-    settings["running services"] = sorted(line.split()[0] for line in running.splitlines() if line[:5] != "user@")
+    others = [line.split()[0] for line in running.splitlines() if not line.startswith(("user@", OF_BOOT))]
+    settings["running services"] = sorted(others)
     return settings
 
 

@@ -116,6 +116,10 @@ class Machine:
         """Exit code of a command, or of a login shell, on this terminal."""
         return subprocess.run(self._ssh(*command), check=False).returncode
 
+    def console(self) -> str:
+        """What the guest has written to its serial console since the emulator started."""
+        return (self._state / "serial.log").read_text(errors="replace")
+
     def boot_id(self) -> str:
         return self.shell("cat /proc/sys/kernel/random/boot_id").strip()
 

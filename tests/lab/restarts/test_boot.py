@@ -107,10 +107,10 @@ def state(vm: Machine, run: str) -> str:
     return str(json.loads(lines[0])["state"]) if lines else ""
 
 
-def measure_in_other_boot(host: Host, vm: Machine) -> str:
+def measure_in_other_boot(host: Host, vm: Machine, **more: Any) -> str:
     """A run that has booted the host, and waits there in its step."""
     boot = vm.boot_id()
-    run = submit(host, spec())
+    run = submit(host, spec(**more))
     wait(lambda: vm.shell("cat /proc/sys/kernel/random/boot_id", check=False).strip() not in ("", boot), limit_s=RUN_S)
     with ssh.Link(host):  # the contact for which the run waits
         pass
