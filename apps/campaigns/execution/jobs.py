@@ -130,12 +130,12 @@ class Job:
             **self._state_after(new),
         }
         with transaction.atomic():
-            self.hold()
+            self._write(changes)  # first: it checks the claim, and locks the run's row until the commit
             RunEvent.objects.bulk_create([RunEvent(**owner, **event) for event in new])
             if any(event["kind"] == "state" and event["data"]["state"] == by_hand.WAITING for event in new):
                 by_hand.notify_waiting(self.run)
             copies.learn(self.run, [event["data"] for event in new if event["kind"] == "dataset"], self.part)
-            self.save(**changes)
+        self._set(changes)
         self.stages.update({event["kind"]: event["data"] for event in new if event["kind"] in STAGES})
 
     def _state_after(self, events: list[dict[str, Any]]) -> dict[str, Any]:
@@ -181,13 +181,20 @@ class Job:
     def update(self, **changes: Any) -> None:
         """Write to its row. ClaimLostError if the claim is another worker's."""
         if self.part is None:
+            self._write(changes)
+        else:
+            with transaction.atomic():
+                self._write(changes)
+        self._set(changes)
+
+    def _write(self, changes: dict[str, Any]) -> None:
+        """Write to its row in the database; that of a part in a transaction, because the run's row has its claim."""
+        if self.part is None:
             if not self.run.mine().update(**changes):
                 raise claims.ClaimLostError
-            self._set(changes)
-            return
-        with transaction.atomic():
+        else:
             self.hold()
-            self.save(**changes)
+            RunPart.objects.filter(pk=self.pk).update(**changes)
 
     def save(self, **changes: Any) -> None:
         """Write to its row in a transaction that holds the claim."""

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
+from agents.wire import protocol
 from apps.accounts.models import User
 from apps.campaigns import services
 from apps.campaigns.execution import claims, fetching, queue
@@ -79,7 +80,38 @@ def test_a_tick_that_slept_past_its_claim_writes_nothing(host: Host, admin: User
     assert other.claim_tick(60)
 
     with pytest.raises(claims.ClaimLostError):
-        Ensemble(run).own.store(b"")
+        Ensemble(run).own.store(event(1))
+
+    assert not run.events.exists()
+    assert (run.last_seq, run.events_offset) == (0, 0)
+
+
+def test_events_that_cannot_be_stored_count_as_unread(host: Host, admin: User) -> None:
+    run = campaigns.start(host, admin).runs.get()
+    run.claim_tick(60)
+    run.events.create(seq=2, at=timezone.now(), kind="log", data={"message": "stored by a mistake"})
+
+    with pytest.raises(IntegrityError):
+        Ensemble(run).own.store(event(1) + event(2))
+
+    assert (run.last_seq, run.events_offset) == (0, 0)
+    run.refresh_from_db()
+    assert (run.last_seq, run.events_offset) == (0, 0)
+    assert [stored.seq for stored in run.events.all()] == [2]
+
+
+def test_no_other_worker_claims_a_run_while_its_events_are_stored(host: Host, admin: User) -> None:
+    run = campaigns.start(host, admin).runs.get()
+    run.claim_tick(0)
+    params = connection.get_connection_params() | {"cursor_factory": psycopg.Cursor}
+    with psycopg.connect(**params, autocommit=True) as other, transaction.atomic():
+        Ensemble(run).own.store(event(1))
+        other.execute("set lock_timeout = '200ms'")
+
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            other.execute("update campaigns_run set claim = gen_random_uuid() where id = %s", [run.pk])
+
+    assert run.events.count() == 1
 
 
 def test_a_run_that_another_worker_has_claimed_does_not_begin(host: Host, admin: User) -> None:
@@ -232,6 +264,11 @@ def test_a_started_campaign_does_not_start_twice(host: Host, admin: User) -> Non
         services.start_campaign(campaign, by=admin)
 
     assert campaign.runs.count() == 1
+
+
+def event(seq: int) -> bytes:
+    body = {"seq": seq, "boot_id": "b", "wall": timezone.now().timestamp(), "mono": 1.0, "kind": "log"}
+    return protocol.sealed({**body, "data": {"level": "info", "message": "starts"}}) + b"\n"
 
 
 def _processes_below(directory: str) -> list[str]:
