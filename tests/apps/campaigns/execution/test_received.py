@@ -5,16 +5,23 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import hypothesis
 import pytest
+from django.db.models import TextField
+from django.db.models.functions import Cast
+from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.wire.protocol import canonical, checksum
 from apps.accounts.models import User
 from apps.campaigns.execution import fetching, received
-from apps.campaigns.models import Run
+from apps.campaigns.execution.jobs import insert_events
+from apps.campaigns.models import Run, RunEvent, RunPart
 from apps.hosts.access import event_shapes
+from apps.hosts.access.shapes import storable
 from apps.hosts.models import Host
+from tests.rows.factories import make_campaign
 from tests.servers import campaigns
 
 STATE: dict[str, Any] = {"seq": 1, "boot_id": "b", "wall": 1.7e9, "mono": 1.0, "kind": "state"}
@@ -247,6 +254,46 @@ def test_no_value_of_any_field_of_a_manifest_raises_anything_else(data: Any, fie
         received.manifest(sealed(**{field: data}), "agent on db1")
     except received.UnusableError as error:
         assert error.message.startswith("manifest.json is not usable")
+
+
+@pytest.fixture
+def run(db: None) -> Run:
+    return make_campaign("running").runs.order_by("position")[0]
+
+
+def test_an_event_is_stored_with_the_fields_that_it_has(run: Run) -> None:
+    values = [0.1, -0.0, 5e-324, 2**63 - 1, True, None, "\x01\u20ac\U0001f600\\\"'%s", {"": {}}]
+    event = received.event(line(seq=7, wall=1.7e9 + 1e-6, kind="log", data={"message": "m", "values": values}))
+    assert event is not None
+
+    insert_events(run, [event])
+
+    stored = run.events.get()
+    assert {name: getattr(stored, name) for name in event} == event
+
+
+def test_an_event_of_a_part_is_stored_for_the_part(run: Run) -> None:
+    part = RunPart.objects.create(run=run, host=run.host, role="server", position=0, spec=run.spec)
+    event = received.event(line())
+    assert event is not None
+
+    insert_events(part, [event])
+
+    assert part.events.get().data == STATE["data"]
+    assert not run.events.exists()
+
+
+@given(data=st.dictionaries(st.text(max_size=10), ANYTHING, max_size=3))
+@hypothesis.settings(suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])
+def test_whatever_a_host_sends_is_stored_as_django_stores_it(run: Run, data: dict[str, Any]) -> None:
+    fields = {"seq": 1, "at": timezone.now(), "kind": "log", "data": storable(data)}
+    RunEvent.objects.all().delete()
+    RunEvent.objects.bulk_create([RunEvent(run=run, **fields)])
+
+    insert_events(run, [fields | {"seq": 2}])
+
+    one, other = run.events.annotate(text=Cast("data", TextField())).order_by("seq")
+    assert (other.text, other.at, other.kind) == (one.text, one.at, one.kind)
 
 
 @pytest.mark.django_db(transaction=True)
