@@ -23,7 +23,7 @@ def acquire(machine_id: str, run: UUID, seconds: float) -> bool:
     ours = Lease.objects.filter(machine_id=machine_id, run=run)
     free = Lease.objects.filter(machine_id=machine_id, run=None)
     taken = {"run": run, "epoch": F("epoch") + 1, "expires_at": expires_at}
-    if free.update(**taken) or ours.update(expires_at=expires_at):
+    if ours.update(expires_at=expires_at) or free.update(**taken):  # most ticks continue a run
         return True
     Lease.objects.get_or_create(machine_id=machine_id)  # a machine without a row
     return bool(free.update(**taken)) or ours.exists()

@@ -171,6 +171,18 @@ def test_two_runs_never_have_the_same_machine(host: Host, admin: User) -> None:
     assert leases.raise_epoch(host.machine_id, second.pk, above=0) == 2
 
 
+def test_a_run_that_acquires_its_machine_again_keeps_its_epoch(host: Host, admin: User) -> None:
+    run = campaigns.start(host, admin).runs.get()
+    leases.acquire(host.machine_id, run.pk, -60)
+    epoch = Lease.objects.get(machine_id=host.machine_id).epoch
+
+    assert leases.acquire(host.machine_id, run.pk, 60)
+
+    lease = Lease.objects.get(machine_id=host.machine_id)
+    assert (lease.run, lease.epoch) == (run.pk, epoch)
+    assert lease.expires_at is not None and lease.expires_at > timezone.now()
+
+
 def test_an_expired_lease_still_keeps_others_out(host: Host, admin: User) -> None:
     first = campaigns.start(host, admin).runs.get()
     second = campaigns.start(host, admin).runs.get()
