@@ -18,6 +18,9 @@ from common.errors import HostError, PlanError, UnreachableError
 
 CONNECT_S = 15.0
 CLOSE_S = 3.0
+# Without a byte from the host for so long, the server asks whether it is there; after twice that time, the connection
+# is lost. Longer than the server waits for events of a run (UNWATCHED_WAIT_S), so that following one asks nothing.
+KEEPALIVE_S = 10
 
 
 @dataclass(frozen=True)
@@ -97,8 +100,8 @@ async def connect(stack: AsyncExitStack, hop: Hop) -> asyncssh.SSHClientConnecti
             config=None,
             agent_path=None,
             preferred_auth="publickey",
-            keepalive_interval=5,
-            keepalive_count_max=3,
+            keepalive_interval=KEEPALIVE_S,
+            keepalive_count_max=1,
         )
     stack.push_async_callback(_hang_up, connection)
     return connection

@@ -6,8 +6,9 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from threading import BoundedSemaphore, Timer
 from typing import Any
@@ -16,9 +17,12 @@ import pytest
 
 from agents.host.system import System
 from agents.records.spool import Spool
-from apps.hosts.access import links, ssh
+from apps.campaigns.execution import supervision
+from apps.hosts.access import hops, links, ssh
 from apps.hosts.models import Host, HostKey
-from common.errors import HostError, PlanError, UnreachableError
+from common.errors import AgentError, HostError, PlanError, UnreachableError
+from tests.faults.injection.wire import Proxy
+from tests.servers.remote import Server
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -301,6 +305,33 @@ def test_a_nudge_before_the_wait_counts_as_well(host: Host, job: str) -> None:
     with ssh.Link(host) as link:
         link.nudge()
         assert _wait(link, job) < 8
+
+
+def test_a_connection_to_a_silent_host_is_lost_after_twice_the_keepalive(
+    register: Callable[[Server], Host], server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hops, "KEEPALIVE_S", 1)
+    with Proxy(server.port) as proxy, ssh.Link(register(replace(server, port=proxy.port))) as link:
+        proxy.swallow()
+        began = time.monotonic()
+
+        with pytest.raises(AgentError):
+            link.call("hello", timeout_s=60)
+
+        assert 1.5 < time.monotonic() - began < 10
+
+
+def test_an_answer_that_takes_longer_than_the_keepalive_is_waited_for(
+    host: Host, job: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hops, "KEEPALIVE_S", 1)
+    with ssh.Link(host) as link:
+        assert link.call("read", run=job, path="events.ndjson", offset=0, wait_s=4.0)["data"] == ""
+
+
+def test_the_server_notices_a_silent_host_within_a_call_and_asks_nothing_while_it_waits_for_events() -> None:
+    assert 2 * hops.KEEPALIVE_S <= ssh.CALL_S
+    assert hops.KEEPALIVE_S > supervision.UNWATCHED_WAIT_S
 
 
 async def _break(link: ssh.Link) -> None:
