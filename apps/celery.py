@@ -56,7 +56,8 @@ def listen_for_nudges(sender: Any, **_: Any) -> None:
 
 @worker_shutting_down.connect
 def stop_ticks(**_: Any) -> None:
-    """Ask the threads to end their ticks, because a thread cannot be killed."""
-    from apps.campaigns.execution import claims
+    """Ask the threads to end their ticks, because a thread cannot be killed, and to wait for no events meanwhile."""
+    from apps.campaigns.execution import claims, nudges
 
     claims.stopping.set()
+    nudges.wake_all()

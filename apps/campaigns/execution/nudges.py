@@ -63,6 +63,12 @@ def following(run_id: UUID, wake: Callable[[], None]) -> Iterator[None]:
         _followers.pop(str(run_id), None)
 
 
+def wake_all() -> None:
+    """End the waits of all ticks of this process."""
+    for wake in list(_followers.values()):
+        wake()
+
+
 def listen() -> None:
     """Receive nudges from now on, in a separate thread and on a separate connection."""
     threading.Thread(target=_listen, name="nudges", daemon=True).start()

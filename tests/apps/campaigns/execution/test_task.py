@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from apps.accounts.models import User
-from apps.campaigns import tasks
-from apps.campaigns.execution import claims, dispatch, queue
+from apps.campaigns import services, tasks
+from apps.campaigns.execution import claims, dispatch, queue, supervision
 from apps.campaigns.models import Campaign, Run
+from apps.celery import stop_ticks
 from apps.hosts.access import ssh
 from apps.hosts.models import Host
 from apps.infrastructure import waking
@@ -77,6 +81,39 @@ def test_a_worker_that_stops_leaves_the_next_run_to_another(
         claims.stopping.clear()
 
     assert woken == [str(second.pk)]
+
+
+def test_a_worker_that_stops_does_not_wait_for_events(
+    host: Host, admin: User, woken: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = campaigns.start(host, admin, time_s=60).runs.get()
+    monkeypatch.setattr(supervision, "WAIT_S", 9.0)
+    with ThreadPoolExecutor() as pool:
+        ticking = pool.submit(_tick_in_thread, run)
+        deadline = time.monotonic() + 60
+        while Run.objects.get(pk=run.pk).agent_state != "RUNNING":
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        time.sleep(1)  # the wait for further events has begun
+        began = time.monotonic()
+
+        stop_ticks()
+        try:
+            ticking.result(timeout=60)
+        finally:
+            claims.stopping.clear()
+
+    assert time.monotonic() - began < 5
+    assert Run.objects.get(pk=run.pk).claimed_until is None
+    services.cancel_campaign(run.campaign, by=admin)
+    campaigns.finish(run.campaign)
+
+
+def _tick_in_thread(run: Run) -> None:
+    try:
+        tasks.tick(str(run.pk))
+    finally:
+        connection.close()
 
 
 def test_after_an_error_a_worker_is_woken_for_the_run_that_was_kept(woken: list[str]) -> None:
