@@ -39,7 +39,8 @@ def storable(value: Any) -> Any:
         if left < 0 or depth > MAX_DEPTH:
             raise ValueError(f"more than {MAX_VALUES} values, or deeper than {MAX_DEPTH}")
         if isinstance(value, str):
-            return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", value[:MAX_TEXT])
+            short = value[:MAX_TEXT]
+            return short if short.isascii() and "\0" not in short else plain(short)  # most texts: no regex is needed
         if isinstance(value, float):
             return value if math.isfinite(value) else None
         if isinstance(value, int):

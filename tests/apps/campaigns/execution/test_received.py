@@ -86,6 +86,19 @@ def test_text_and_numbers_that_jsonb_refuses_are_replaced() -> None:
     assert event["data"] == {"message": "a\ufffdb", "values": [None, 1.5]}
 
 
+@given(text=st.text(st.characters(exclude_categories=()), max_size=20))
+@hypothesis.example(text="\x00")
+@hypothesis.example(text="\x01\x1f\x7f")
+@hypothesis.example(text="\ud800\xe9\udfff")
+def test_only_nul_and_lone_surrogates_of_a_text_are_replaced(text: str) -> None:
+    is_refused = [character == "\0" or "\ud800" <= character <= "\udfff" for character in text]
+
+    kept = storable({text: text})
+
+    expected = "".join("\ufffd" if refused else each for each, refused in zip(text, is_refused, strict=True))
+    assert kept == {expected: expected}
+
+
 @given(data=ANYTHING, field=st.sampled_from(sorted(STATE)))
 def test_no_value_of_any_field_of_an_event_raises(data: Any, field: str) -> None:
     try:
