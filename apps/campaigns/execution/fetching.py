@@ -219,6 +219,8 @@ def forget(link: ssh.Link, run_id: str, sealed: bytes) -> None:
 def forget_ended(link: ssh.Link) -> None:
     """Let the agent delete ended runs whose worker died before it could ask for that. Only if the manifests are
     equal."""
+    if not link.hello["sealed"]:
+        return
     known: dict[str, Any] = {"pk__in": link.hello["sealed"], "manifest__clean": True}
     known["host__machine_id"] = link.hello["machine_id"]
     for run in [*Run.objects.filter(**known)[:MOST_FORGOTTEN], *RunPart.objects.filter(**known)[:MOST_FORGOTTEN]]:
