@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from django.db.models import prefetch_related_objects
 from django.utils.crypto import salted_hmac
 
 from apps.campaigns.execution.jobs import STAGES, Job
@@ -31,7 +32,8 @@ class Ensemble:
     """All jobs of a run in the order in which they start: the primary first, the load last if it has its own host."""
 
     def __init__(self, run: Run) -> None:
-        parts = list(run.parts.select_related("host__identity"))
+        parts = list(run.parts.order_by("position"))
+        prefetch_related_objects(parts, "host__identity")  # most runs have no parts, and this does nothing
         is_alone_and_submitted = not parts and run.state != Run.State.QUEUED
         self.run = run
         self.own = Job(run, run, has_started=run.epoch is not None or is_alone_and_submitted)
