@@ -114,4 +114,4 @@ IMPOSSIBLE: dict[str, Impossible] = {}
 # Settings that few machines can have; their runs are killed at every boundary on virtual machines, by these tests.
 IN_LAB = {"cgroup": "tests/lab/settings/test_control_group.py", "smt": "tests/lab/settings/test_smt.py"}
 # Settings that restart the host; their runs are killed at every boundary of three boots, on a simulated machine.
-ACROSS_BOOTS = {"kernel_command_line": "tests/agents/run/test_boot.py"}
+ACROSS_BOOTS = {"kernel_command_line": "tests/agents/booting.py"}
