@@ -20,6 +20,7 @@ from apps.hosts.services import change_host, uninstall_units
 from common.errors import PlanError
 from tests.lab.conftest import BASE, differences, read_settings, starts, wait
 from tests.lab.machines.machine import Machine
+from tests.lab.restarts import two_parameters
 from tests.lab.restarts.test_power import file, forget, sealed, submit
 from tests.servers import campaigns
 
@@ -88,6 +89,13 @@ def test_a_campaign_compares_isolated_cpus_with_shared_ones_without_help_of_a_us
     assert starts(vm) - starts_before == 2 and differences(before, read_settings(vm)) == {}
     supervised.refresh_from_db()
     assert supervised.state == Host.State.READY and previews.preview(campaign).restart_known
+
+
+@pytest.mark.proves("kernel_command_line", where="lab")
+def test_a_campaign_compares_two_parameters_with_kexec(
+    supervised: Host, admin: User, vm: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tell(capsys, two_parameters.compare(supervised, admin, vm, "kexec"))
 
 
 def spec(**more: Any) -> dict[str, Any]:

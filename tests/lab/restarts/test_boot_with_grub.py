@@ -10,60 +10,25 @@ from typing import Any
 import pytest
 
 from apps.accounts.models import User
-from apps.campaigns import services
-from apps.campaigns.design.steps import single
 from apps.hosts.models import Host
-from tests.lab.conftest import BASE, differences, read_settings, starts, wait
+from tests.lab.conftest import BASE, differences, read_settings, wait
 from tests.lab.machines.machine import Machine
-from tests.lab.restarts.test_boot import ISOLCPUS, RUN_S, line, measure_in_other_boot, spec, tell
+from tests.lab.restarts import two_parameters
+from tests.lab.restarts.test_boot import RUN_S, line, measure_in_other_boot, spec, tell
 from tests.lab.restarts.test_power import file, forget, sealed, submit
-from tests.servers import campaigns
 
 pytestmark = [pytest.mark.lab, pytest.mark.django_db(transaction=True), pytest.mark.topology("with-grub")]
 
-BOOT_WITH = "settings.kernel_command_line.boot_with"
-FACTOR = {
-    "name": "CPU 3",
-    "levels": [
-        {"label": "shared", "set": {ISOLCPUS: None}},
-        {"label": "isolated", "set": {ISOLCPUS: "3", BOOT_WITH: "grub"}},
-    ],
-}
 GRUB = {"boot_with": "grub"}
 DOWN, MENU = "Restarting system", "GNU GRUB"  # on the serial console
 Moment = Callable[[Host, Machine], str]
 
 
 @pytest.mark.proves("kernel_command_line", where="lab")
-def test_a_campaign_boots_its_level_with_an_entry_of_grub(
+def test_a_campaign_compares_two_parameters_with_entries_of_grub(
     supervised: Host, admin: User, vm: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before, own, starts_before, began = read_settings(vm), line(vm), starts(vm), time.monotonic()
-    campaign = services.create_campaign(
-        by=admin,
-        host=supervised,
-        name="isolation",
-        question="does isolation help?",
-        workload=campaigns.workloads.save_workload("small", single("pgbench", campaigns.PGBENCH), by=admin),
-        factors=[FACTOR],
-        repetitions=1,
-    )
-    services.start_campaign(campaign, by=admin)
-
-    campaigns.finish(campaign, RUN_S)
-
-    runs = {run.cell["CPU 3"]: run for run in campaign.runs.all()}
-    tell(capsys, f"2 runs in {time.monotonic() - began:.0f} s, {starts(vm) - starts_before} restarts")
-    outcomes = {level: run.outcome for level, run in runs.items()}
-    assert outcomes == {"shared": "ok", "isolated": "ok"}, runs["isolated"].error
-    proofs = {
-        (event.data["subject"], event.data["phase"]): event.data
-        for event in runs["isolated"].events.filter(kind="proof", data__setting="kernel_command_line")
-    }
-    assert proofs["boot", "before"]["evidence"]["boot_with"] == "grub"
-    assert proofs["isolated CPUs", "after"]["found"] == "3"
-    assert proofs["/proc/cmdline", "restored"]["found"] == own == line(vm)
-    assert starts(vm) - starts_before == 2 and differences(before, read_settings(vm)) == {}
+    tell(capsys, two_parameters.compare(supervised, admin, vm, "grub"))
 
 
 def written(text: str, path: str, then_s: float = 0) -> Moment:
