@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from tests.agents.dying import RUN, Death, Machine, around_all
 DEFAULT = "root=/dev/vda ro quiet"
 WANTED = f"{DEFAULT} skew_tick=1 panic=10 proving_ground.run={RUN}"
 VERSION = "#1 SMP Debian 6.1"
+MOST_KILLS = 59
 SETTINGS = {NAME: {"skew_tick": 1, "contact_limit_s": 60}}
 
 
@@ -201,3 +202,21 @@ def killed_in(host: Host, boot: int, death: Death) -> bool:
             return killed[0]
         host.start_again()
     return False
+
+
+def count_kills(root: Path, boot: int, create: Callable[[Path], Host]) -> int:
+    """Kill a run at each boundary in a boot, each on a new host, which the agent then restores. Returns the number."""
+    for at in range(1, MOST_KILLS + 1):
+        place = root / f"{boot}-{at}"
+        place.mkdir()
+        host, death = create(place), Death(at, sparse=True)
+        if not killed_in(host, boot, death):
+            return at - 1
+        for _ in range(4):
+            host.agent.hello()
+            if host.job.sealed:
+                break
+            host.start_again()
+        assert host.is_as_before() and host.manifest["clean"], death.trail[-1]
+        assert host.manifest["outcome"] in ("ok", "interrupted", "failed", "not_in_effect"), death.trail[-1]
+    return MOST_KILLS

@@ -12,8 +12,8 @@ from agents.recovery.boot import MOST_RESTARTS
 from agents.run.session import Session
 from agents.settings import SETTINGS
 from agents.settings.kernel_command_line import NAME
-from tests.agents.booting import DEFAULT, WANTED, Host, killed_in
-from tests.agents.dying import Death, Knobs
+from tests.agents.booting import DEFAULT, MOST_KILLS, WANTED, Host, count_kills
+from tests.agents.dying import Knobs
 
 pytestmark = pytest.mark.usefixtures("installation")
 
@@ -248,21 +248,7 @@ def test_a_run_killed_at_any_boundary_of_its_boots_leaves_the_host_as_it_was(
 ) -> None:
     """In the first boot, which ends with kexec; in the second, with the restart; and in the third, which seals it."""
     monkeypatch.setitem(SETTINGS, "knobs", Knobs())
-    kills, total = 0, 60
-    for at in range(1, total):
-        root = tmp_path / f"{boot}-{at}"
-        root.mkdir()
-        host, death = Host(root), Death(at, sparse=True)
-        if not killed_in(host, boot, death):
-            break
-        kills += 1
-        for _ in range(4):
-            host.agent.hello()
-            if host.job.sealed:
-                break
-            host.start_again()
 
-        assert host.is_as_before() and host.manifest["clean"], death.trail[-1]
-        assert host.manifest["outcome"] in ("ok", "interrupted", "failed", "not_in_effect"), death.trail[-1]
+    kills = count_kills(tmp_path, boot, Host)
 
-    assert 5 < kills < total - 1
+    assert 5 < kills < MOST_KILLS

@@ -11,9 +11,9 @@ from agents import console
 from agents.facts import core
 from agents.host import grub
 from agents.settings import SETTINGS
-from tests.agents.booting import killed_in
+from tests.agents.booting import MOST_KILLS, count_kills
 from tests.agents.booting_grub import ADMIN, LINE, UUID, GrubHost
-from tests.agents.dying import RUN, Death, Knobs
+from tests.agents.dying import RUN, Knobs
 from tests.session import needs
 
 pytestmark = [pytest.mark.needs("grub-editenv"), pytest.mark.usefixtures("installation")]
@@ -158,21 +158,7 @@ def test_a_run_killed_at_any_boundary_leaves_the_files_of_grub_as_they_were(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boot: int
 ) -> None:
     monkeypatch.setitem(SETTINGS, "knobs", Knobs())
-    kills, total = 0, 60
-    for at in range(1, total):
-        root = tmp_path / f"{boot}-{at}"
-        root.mkdir()
-        host, death = GrubHost(root, monkeypatch), Death(at, sparse=True)
-        if not killed_in(host, boot, death):
-            break
-        kills += 1
-        for _ in range(4):
-            host.agent.hello()
-            if host.job.sealed:
-                break
-            host.start_again()
 
-        assert host.is_as_before() and host.manifest["clean"], death.trail[-1]
-        assert host.manifest["outcome"] in ("ok", "interrupted", "failed", "not_in_effect"), death.trail[-1]
+    kills = count_kills(tmp_path, boot, lambda root: GrubHost(root, monkeypatch))
 
-    assert 5 < kills < total - 1
+    assert 5 < kills < MOST_KILLS
