@@ -25,7 +25,7 @@ def names_matching(query: str) -> list[str]:
     [
         ("wal_compression", ["checkpoint-wal"]),
         ("settings.numa", ["numa-policy"]),
-        ("HUGE pages size", ["cache-split", "huge-page-size", "huge-pages"]),
+        ("HUGE pages size", ["cache-split", "huge-page-size", "huge-pages-1g", "huge-pages"]),
         ("pg_test_timing", ["storage"]),
         ("nothing-like-it", []),
     ],

@@ -76,6 +76,7 @@ LACKING: dict[str, dict[str, str]] = {
         "synchronous-replication": STANDBYS,
         "tpcc-replicated": STANDBYS,
         "huge-page-size": "only huge pages of 2MB",
+        "huge-pages-1g": "1536",
         "postgresql-version": "PostgreSQL 17.6 alone",
         "transparent-huge-pages": "no transparent huge pages",
     },
@@ -101,7 +102,7 @@ def test_a_recipe_is_planned_or_names_what_the_host_lacks(
         assert planned.seconds > 0 and len(planned.runs) >= 3
 
 
-@pytest.mark.parametrize("name", ["cpu-isolation", "mitigations"])
+@pytest.mark.parametrize("name", ["cpu-isolation", "huge-pages-1g", "mitigations"])
 def test_a_recipe_that_boots_the_host_needs_the_consent_of_an_admin(name: str, operator: User) -> None:
     host = make_host(facts=large(), **{**BOOTS, "may_reboot": False})
 
