@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import connection
 
 from apps.accounts.models import User
@@ -17,6 +18,7 @@ from apps.celery import stop_ticks
 from apps.hosts.access import ssh
 from apps.hosts.models import Host
 from apps.infrastructure import waking
+from apps.results.live import news
 from tests.servers import campaigns
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -60,6 +62,18 @@ def test_a_task_leaves_the_next_run_to_another_once_its_time_is_over(
     second.refresh_from_db()
     assert woken[-1] == str(second.pk)
     assert (second.state, second.next_tick_at is None) == (Run.State.QUEUED, False)
+
+
+@pytest.mark.fast
+def test_a_tick_ends_before_its_leases_expire_and_the_broker_sends_its_message_again() -> None:
+    longest_s = claims.FOLLOW_S + ssh.CALL_S
+    assert longest_s < claims.LEASE_S
+    assert longest_s < settings.CELERY_BROKER_TRANSPORT_OPTIONS["visibility_timeout"]
+
+
+@pytest.mark.fast
+def test_a_page_does_not_call_an_agent_silent_whose_events_gather_on_the_host() -> None:
+    assert news.SILENT_S > supervision.UNWATCHED_WAIT_S
 
 
 def test_a_worker_that_stops_leaves_the_next_run_to_another(
