@@ -27,6 +27,7 @@ BATCH, FIRST = 500, 20  # events: at most, and how many are read at first
 MISSED = 3  # missing samples after which a source counts as silent
 SILENT_S = 10.0  # longer than events gather on the host of a run that no user watches
 CAMPAIGN_EVERY_S = 1.0
+MOST_WATCHED = 4  # runs of one campaign whose events are read every second while a user watches the campaign
 STATE_FIELDS = ("state", "outcome", "agent_state", "agent_state_at", "step", "last_seq", "cancel_requested_at", "error")
 
 
@@ -127,7 +128,7 @@ def _state(run: Run) -> tuple[Any, ...]:
 
 
 class CampaignWatch:
-    """A campaign for all of its viewers. `seq`: identifies the state that is shown."""
+    """A campaign for all of its viewers, and the first of its runs. `seq`: identifies the state that is shown."""
 
     def __init__(self, pk: UUID, seq: int) -> None:
         self.pk, self.seq, self._next = pk, seq, 0.0
@@ -139,6 +140,8 @@ class CampaignWatch:
         news = of_campaign(self.pk)
         if news is None:
             return Word(self.seq, None, last=True)
+        for run, *_ in news["active"][:MOST_WATCHED]:
+            nudges.watch(run)
         if news["seq"] == self.seq:
             return None
         self.seq = news["seq"]

@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from apps.accounts.team import people
+from apps.campaigns.execution import nudges
 from apps.campaigns.models import Run, RunEvent
 from apps.results.live import hub as hubs
 from apps.results.live import news
@@ -248,6 +249,15 @@ def test_a_campaign_s_stream_sends_its_state_at_once_and_each_change(
 
     assert before["seq"] != after["seq"] and after["active"][0][2] == "cool"
     assert viewer.get(reverse("campaign_live", args=[team["running"].pk])).json() == after
+
+
+def test_a_run_is_followed_closely_while_a_user_watches_its_campaign(team: dict[str, Any]) -> None:
+    run = team["live_run"].pk
+    before = nudges.is_watched(run)
+
+    news.CampaignWatch(team["running"].pk, 0).read_news()
+
+    assert (before, nudges.is_watched(run)) == (False, True)
 
 
 def test_a_page_without_a_seat_is_sent_to_polling(viewer: Client, team: dict[str, Any]) -> None:
