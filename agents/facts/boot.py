@@ -1,8 +1,9 @@
-"""Whether this host can boot its running kernel with another command line: with kexec, or with an entry of GRUB."""
+"""Whether this host can boot with another command line or kernel: with kexec, or with an entry of GRUB."""
 
 from __future__ import annotations
 
-from typing import Any, Optional
+import functools
+from typing import Any, Callable, Iterator, Optional
 
 from ..host import cmdline, grub
 from ..host.system import System
@@ -14,18 +15,36 @@ IMAGES = ("vmlinuz-{}", "Image-{}", "vmlinux-{}")
 INITRDS = ("initrd.img-{}", "initramfs-{}.img", "initrd-{}")
 GRUB_DIRECTORIES = ("/boot/grub", "/boot/grub2")
 WRITABLE = ("ext2", "ext3", "ext4", "xfs")  # file systems in which GRUB can write to a file
+MODULES = "/lib/modules"
+Mount = dict[str, Any]
 LAYERS = ("dm", "md", "../md")  # in /sys, of LVM, encryption and RAID, and of a partition of RAID
 
 
 def boot(system: System) -> dict[str, Any]:
     """{"kexec": path of the program, "image", "initrd": those of the running kernel, "problem": why the host cannot
     boot with kexec, "grub": {"directory", "uuid" of its file system, "image", "initrd": their paths there, "problem"}},
-    each text "" for none."""
+    each text "" for none, and "kernels": those that are installed, [{"release", "image", "initrd", "grub": {"image",
+    "initrd": as above}}]."""
     release = system.text("/proc/sys/kernel/osrelease")
     paths = {"kexec": system.which("kexec"), "image": _file(system, IMAGES, release)}
     paths["initrd"] = _file(system, INITRDS, release)
-    problem = _problem(system, paths)
-    return {**paths, "problem": problem or _problem_of_kexec(system, paths), "grub": _grub(system, problem, paths)}
+    problem, points = _problem(system, paths), mounts(system)
+    directory = next((each for each in GRUB_DIRECTORIES if system.exists(f"{each}/grub.cfg")), "")
+    mount = _mount(points, directory)
+    inside = functools.partial(_inside, points, mount)
+    grub_facts = _grub(system, problem, mount, directory, {name: inside(paths[name]) for name in ("image", "initrd")})
+    kexec_problem, kernels = problem or _problem_of_kexec(system, paths), _kernels(system, inside)
+    return {**paths, "problem": kexec_problem, "grub": grub_facts, "kernels": list(kernels)}
+
+
+def _kernels(system: System, inside: Callable[[str], str]) -> Iterator[dict[str, Any]]:
+    """Installed kernels that have an image, an initial RAM disk and modules."""
+    for release in system.names(MODULES):
+        files = {"image": _file(system, IMAGES, release), "initrd": _file(system, INITRDS, release)}
+        if all(files.values()):
+            # A link could lead to another file system.
+            places = {name: "" if system.link(path) else inside(path) for name, path in files.items()}
+            yield {"release": release, **files, "grub": places}
 
 
 def _file(system: System, names: tuple[str, ...], release: str) -> str:
@@ -51,19 +70,19 @@ def _problem_of_kexec(system: System, paths: dict[str, str]) -> str:
     return "" if paths["kexec"] else "the program kexec is missing: install kexec-tools"
 
 
-def _grub(system: System, problem: str, paths: dict[str, str]) -> dict[str, str]:
-    directory = next((each for each in GRUB_DIRECTORIES if system.exists(f"{each}/grub.cfg")), "")
-    points, uuid = mounts(system), ""
-    mount, inside = _mount(points, directory), dict.fromkeys(("image", "initrd"), "")
-    if mount:
-        uuid = _uuid(system, mount["number"])
-        same = {name for name in inside if _mount(points, paths[name]) == mount}
-        inside |= {name: paths[name][len(mount["mounted_on"].rstrip("/")) :] for name in same}
-    facts = {"directory": directory, "uuid": uuid, **inside}
+def _grub(
+    system: System, problem: str, mount: Optional[Mount], directory: str, files: dict[str, str]
+) -> dict[str, str]:
+    facts = {"directory": directory, "uuid": _uuid(system, mount["number"]) if mount else "", **files}
     return {**facts, "problem": problem or _problem_of_grub(system, facts, mount)}
 
 
-def _mount(points: list[dict[str, Any]], path: str) -> Optional[dict[str, Any]]:
+def _inside(points: list[Mount], mount: Optional[Mount], path: str) -> str:
+    """The path in the file system of a mount, "" if it is in another one."""
+    return path[len(mount["mounted_on"].rstrip("/")) :] if mount and _mount(points, path) == mount else ""
+
+
+def _mount(points: list[Mount], path: str) -> Optional[Mount]:
     """The mount on which a path is."""
     over = [each for each in points if f"{path}/".startswith(f"{each['mounted_on'].rstrip('/')}/")]
     return max(over, key=lambda each: len(each["mounted_on"]), default=None) if path else None
@@ -76,7 +95,7 @@ def _uuid(system: System, number: str) -> str:
     return next(named, "") if name else ""
 
 
-def _problem_of_grub(system: System, facts: dict[str, str], mount: Optional[dict[str, Any]]) -> str:
+def _problem_of_grub(system: System, facts: dict[str, str], mount: Optional[Mount]) -> str:
     directory = facts["directory"]
     if not directory or not mount:
         return f"no grub.cfg is in {' or '.join(GRUB_DIRECTORIES)}"

@@ -1,13 +1,14 @@
-"""Boot a host with another command line: kexec or an entry of GRUB before a run, an ordinary restart after it. The
-default entry of the boot loader is never changed, and GRUB starts ours once. So after a panic or any other restart, the
-host has its own command line. After a power cut before GRUB has started, that is the second start at the latest.
+"""Boot a host with another command line or kernel: kexec or an entry of GRUB before a run, an ordinary restart after
+it. The default entry of the boot loader is never changed, and GRUB starts ours once. So after a panic or any other
+restart, the host has its own command line and kernel. After a power cut before GRUB has started, that is the second
+start at the latest.
 
 journal.py describes the entries boot, booted and leaving.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional
+from typing import TYPE_CHECKING, Any, Callable, Iterator, NoReturn, Optional
 
 from ..errors import HostFailure, Interrupted, NotApplied
 from ..facts.boot import KEXEC_LOADED
@@ -20,7 +21,7 @@ from ..records.journal import Journal
 from ..records.spool import Record
 from ..settings.base import Plan, grub_entry, kexec
 from ..settings.kernel_command_line import BOOT_LIMIT_S, CONTACT_LIMIT_S, GRUB, NAME
-from ..settings.proofs.kernel_command_line import VERSION
+from ..settings.proofs.kernel_command_line import RELEASE, VERSION
 from . import units
 
 if TYPE_CHECKING:
@@ -33,17 +34,29 @@ MOST_RESTARTS = 4  # of one run, until the host counts as not restored
 
 
 def begin(run: Run, plans: dict[str, Plan]) -> None:
-    """Boot with the command line that the run requests, unless the host has it. Before that boot, this process ends
-    with SystemExit. In it, the call returns once the server has connected."""
+    """Boot with the command line and kernel that the run requests, unless the host has them. Before that boot, this
+    process ends with SystemExit. In it, the call returns once the server has connected."""
     plan = plans[NAME].boot if NAME in plans else {}
     entry = run.journal.unfinished("boot", "booted")
-    if entry is None and plan and plan["line"] != run.system.text(FILE):
+    if entry is None and plan and not _is_running(run.system, plan):
         _leave(run, plan)
     if entry is not None:
         disarm(run.journal)
         _check_arrived(run, entry)
         run.scene.notes[NAME] = entry
         _await_server(run)
+
+
+def _is_running(system: System, plan: dict[str, Any]) -> bool:
+    release = system.text(RELEASE)
+    return bool(plan["line"] == system.text(FILE) and plan.get("release", release) == release)
+
+
+def facts_for_plan(journal: Journal, facts: Record) -> Record:
+    """The facts with which a run is planned. In its boot, the host needs no way to boot any more, and its other kernel
+    may lack kexec: there, these facts are those of the host's own kernel."""
+    entry = journal.unfinished("boot", "booted") or {}
+    return {**facts, "boot": entry["facts"]} if "facts" in entry else facts
 
 
 def _leave(run: Run, plan: dict[str, Any]) -> NoReturn:
@@ -56,8 +69,10 @@ def _leave(run: Run, plan: dict[str, Any]) -> NoReturn:
     original, version = system.text(FILE), system.text(VERSION)
     plan = {**plan, "line": cmdline.changed(plan["line"], [cmdline.mark(run.job.run)])}
     way, block = plan["way"], f"{plan['directory']}/{grub.ENVIRONMENT}" if plan["way"] == GRUB else ""
-    values = {"original": original, "wanted": plan["line"], "version": version}
-    run.journal.note("boot", setting=NAME, key=FILE, **values, way=way, environment=block)
+    values = {"original": original, "wanted": plan["line"], "version": version, "release": system.text(RELEASE)}
+    values["kernel"] = plan.get("release", values["release"])
+    facts = run.scene.facts["boot"]
+    run.journal.note("boot", setting=NAME, key=FILE, **values, way=way, environment=block, facts=facts)
     if way == GRUB:
         _write_entry(run, plan, block)
     else:
@@ -131,26 +146,39 @@ def is_in_effect(system: System, journal: Journal) -> bool:
 
 
 def restore(system: System, journal: Journal, emit: Emit) -> tuple[list[Record], list[str]]:
-    """Verify that the host has its own command line again. Returns (conflicts, what is not restored). HostFailure if a
-    loaded kernel cannot be unloaded."""
+    """Verify that the host has its own command line and kernel again. Returns (conflicts, what is not restored).
+    HostFailure if a loaded kernel cannot be unloaded."""
     entry = journal.unfinished("boot", "booted")
     if entry is None:
         return [], []
-    command_line, conflicts = system.text(FILE), []
+    command_line = system.text(FILE)
     if is_in_effect(system, journal):
         return [], [f"the host still has the command line of the run: {command_line}"]
     if entry["boot_id"] == system.boot_id() and system.text(KEXEC_LOADED) == "1":
         system.command(["kexec", "-u"], "unload the kernel: kexec -u")
-    if command_line != entry["original"]:
-        values = {"original": entry["original"], "ours": entry["wanted"], "found": command_line}
-        conflicts = [{"key": FILE, **values}]
     if recorded_ending(journal) or entry.get("environment"):
         owned.remove(NO_KEXEC)  # kexec-tools did not, if the power failed
+    compared = list(_compared(system, entry))
+    conflicts = [each for each in compared if each["found"] != each["original"]]
     journal.note("booted", of=entry["seq"], found=command_line)
     boots = {"boot_id": system.boot_id(), "boot_id_before": entry["boot_id"]}
-    proof = {"setting": NAME, "phase": "restored", "subject": FILE, "wanted": entry["original"], "found": command_line}
-    emit("proof", {**proof, "ok": not conflicts, "evidence": {"source": FILE, **boots, "conflict": bool(conflicts)}})
+    for each in compared:
+        is_own = each not in conflicts
+        proof = {"subject": each["key"], "wanted": each["original"], "found": each["found"], "ok": is_own}
+        evidence = {"source": each["key"], **boots, "conflict": not is_own}
+        emit("proof", {"setting": NAME, "phase": "restored", **proof, "evidence": evidence})
     return conflicts, []
+
+
+def _compared(system: System, entry: Record) -> Iterator[Record]:
+    """The command line, release and build of the host's kernel before the run, of the run, and now."""
+    yield {"key": FILE, "original": entry["original"], "ours": entry["wanted"], "found": system.text(FILE)}
+    if "kernel" not in entry:  # an older agent began the run
+        return
+    release = system.text(RELEASE)
+    yield {"key": RELEASE, "original": entry["release"], "ours": entry["kernel"], "found": release}
+    if release == entry["release"]:  # another release is always another build
+        yield {"key": VERSION, "original": entry["version"], "ours": entry["version"], "found": system.text(VERSION)}
 
 
 def may_restart(journal: Journal) -> bool:

@@ -189,6 +189,7 @@ def _plan(setting: Setting, facts: Record, requested: Any) -> Plan:
 def _check_level(facts: Record, name: str, plan: Plan) -> None:
     needs_root = [write.line() for write in plan.writes] + [hold.path for hold in plan.holds]
     needs_root += [f"{file} = {text}" for file, text in plan.limits] + plan.boot.get("parameters", [])
+    needs_root += [plan.boot["release"]] if "release" in plan.boot else []
     if needs_root and facts["level"] != "root":
         raise Unplannable(
             name, needs_root[0], "this setting requires level root; the agent runs as an ordinary user here"

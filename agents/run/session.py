@@ -160,7 +160,7 @@ class Session:
     def _apply(self) -> None:
         from .. import facts
 
-        self.scene.facts = self.job.facts or facts.core(self.system)
+        self.scene.facts = boot.facts_for_plan(self.journal, self.job.facts or facts.core(self.system))
         check_spec(self.scene.facts, self.spec)
         self._check_scripts()
         plans = plan_settings(self.scene.facts, self.settings)

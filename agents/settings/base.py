@@ -77,7 +77,7 @@ class Plan:
     `acts` and `sql` show what `act` does: commands, and statements for the running server. `limits` are (file, text) of
     the run's control group, in which PostgreSQL starts. `boot` is {"parameters": [text], "line": all of the command
     line, "way": "kexec" or "grub", "image", "initrd"} of the kernel that the host boots before anything else, with
-    "directory" and "uuid" of its file system for GRUB; {} for none."""
+    "directory" and "uuid" of its file system for GRUB, and "release" of another kernel; {} for none."""
 
     writes: list[Write] = field(default_factory=list)
     holds: list[Hold] = field(default_factory=list)

@@ -1,15 +1,17 @@
-"""Parameters of the kernel's command line. The host boots with them for a run, and with its own line afterwards."""
+"""Parameters of the kernel's command line, and another kernel. The host boots with them for a run, and with its own
+command line and kernel afterwards."""
 
 from __future__ import annotations
 
+import posixpath
 from typing import Any
 
 from ..errors import Unplannable
-from ..host import cmdline, cpulist
+from ..host import cmdline, cpulist, grub
 from ..host.system import System
 from ..wire.protocol import BOOT
 from .base import Facts, Plan, Proof, Scene, Setting
-from .proofs.kernel_command_line import CONTROLS, SWITCHES, isolated_by, kb_of, prove
+from .proofs.kernel_command_line import CONTROLS, RELEASE, SWITCHES, isolated_by, kb_of, prove
 
 NAME = BOOT
 BOOT_LIMIT_S, CONTACT_LIMIT_S = 1800, 900
@@ -75,7 +77,7 @@ PARAMETERS: dict[str, Any] = {
 class KernelCommandLine(Setting):
     name = NAME
     title = "Kernel command line"
-    help = "Boots the host once with these kernel parameters, and with its own command line after the run"
+    help = "Boots the host once with these kernel parameters or another kernel, and with its own after the run"
     unit = "see each field"
     risk = "restarts the host before and after the run; all its programs stop"
     level = "root"
@@ -84,6 +86,12 @@ class KernelCommandLine(Setting):
         "title": "Kernel command line",
         "properties": {
             **PARAMETERS,
+            "kernel": {
+                "type": "string",
+                "pattern": f"^[A-Za-z0-9][A-Za-z0-9._+~-]*{_END}",
+                "title": "Kernel",
+                "description": "An installed kernel, by its release as in uname -r. Empty: the running one",
+            },
             "boot_with": {
                 "type": "string",
                 "enum": [KEXEC, GRUB],
@@ -110,7 +118,7 @@ class KernelCommandLine(Setting):
 
     def discover(self, system: System) -> dict[str, Any]:
         present = cmdline.values(system.text(cmdline.FILE))
-        return {name: present[name] for name in PARAMETERS if name in present}
+        return {name: present[name] for name in PARAMETERS if name in present} | {"kernel": system.text(RELEASE)}
 
     def begins_anew(self, part: str) -> str:
         return "" if part in ("boot_limit_s", "contact_limit_s") else "host"
@@ -119,12 +127,13 @@ class KernelCommandLine(Setting):
         wanted = parameters_of(requested)
         if not requested:  # a level without parameters
             return Plan()
-        if not wanted:
-            raise Unplannable(NAME, requested, f"at least one parameter: {', '.join(PARAMETERS)}")
+        if not wanted and "kernel" not in requested:
+            raise Unplannable(NAME, requested, f"a kernel, or at least one parameter: {', '.join(PARAMETERS)}")
         _check_cpus(facts, requested)
         _check_pages(facts, requested)
         line = cmdline.changed(facts["kernel"]["cmdline"], wanted)
-        return Plan(boot={"parameters": wanted, "line": line, **_way(facts["boot"], requested)})
+        boot = {"parameters": wanted, "line": line, **_way(facts["boot"], requested)}
+        return Plan(boot=boot if "kernel" not in requested else _with_kernel(boot, facts, requested["kernel"]))
 
     def check_together(self, requested: Any, plans: dict[str, Plan]) -> None:
         controlled = {path: name for name, path in CONTROLS.items() if name in requested}
@@ -163,6 +172,29 @@ def _way(boot: Facts, requested: Any) -> dict[str, str]:
         hint = f"this host can boot with GRUB: set boot_with to {GRUB}" if has_grub else ""
         raise Unplannable(field, KEXEC, f"a host that can boot with kexec; {boot['problem']}", hint)
     return {"way": KEXEC, "image": boot["image"], "initrd": boot["initrd"]}
+
+
+def _with_kernel(boot: dict[str, Any], facts: Facts, release: str) -> dict[str, Any]:
+    """The same boot with an installed kernel."""
+    field, kernels = f"{NAME}.kernel", {each["release"]: each for each in facts["boot"]["kernels"]}
+    if release not in kernels:
+        hint = "it needs an image and an initial RAM disk in /boot, and a directory in /lib/modules"
+        raise Unplannable(field, release, f"an installed kernel: {', '.join(kernels) or 'none was found'}", hint)
+    files = kernels[release]["grub"] if boot["way"] == GRUB else kernels[release]
+    if not (files["image"] and files["initrd"]):
+        accepted = (
+            f"a kernel whose image and initial RAM disk are regular files in the file system of {boot['directory']}"
+        )
+        raise Unplannable(field, release, accepted)
+    line = _with_image(boot["line"], posixpath.basename(files["image"]))
+    return {**boot, "image": files["image"], "initrd": files["initrd"], "line": line, "release": release}
+
+
+def _with_image(line: str, name: str) -> str:
+    """The line with the name of another image in the parameter of GRUB, if it is there."""
+    image = cmdline.values(line).get(grub.IMAGE, "")
+    other = posixpath.join(posixpath.dirname(image), name)
+    return line.replace(f"{grub.IMAGE}={image}", f"{grub.IMAGE}={other}", 1) if image else line
 
 
 def parameters_of(requested: Any) -> list[str]:

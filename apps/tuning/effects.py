@@ -33,7 +33,7 @@ class PlannedChange:
     """One change. `present` is None if it was not read. `also`: what the kernel changes with it."""
 
     setting: str
-    kind: str  # boot, initdb, conf, write, hold, limit, act, sql, or whose command it is: server, client, tracer
+    kind: str  # kernel, boot, initdb, conf, write, hold, limit, act, sql; of commands: server, client, tracer
     key: str
     wanted: str
     line: str
@@ -183,6 +183,9 @@ def _together(facts: Mapping[str, Any], effects: list[Effect]) -> list[Refusal]:
 
 def items_of(name: str, plan: Plan) -> Iterator[PlannedChange]:
     """Yield the changes of a plan."""
+    if release := plan.boot.get("release"):
+        line = f"# start the kernel {release}"
+        yield PlannedChange(name, "kernel", "kernel", release, line, when="with a boot of the host before the run")
     for parameter in plan.boot.get("parameters", []):
         key, _, value = parameter.partition("=")
         line = f"{parameter}  # on the kernel's command line"
@@ -249,6 +252,8 @@ def _known(item: PlannedChange, facts: Mapping[str, Any], keys: Mapping[str, str
 
 def _present(item: PlannedChange, facts: Mapping[str, Any], keys: Mapping[str, str]) -> str | None:
     """Return the present value: as the host reported it now, else from its facts; None if neither has it."""
+    if item.kind == "kernel":
+        return str(facts.get("kernel", {}).get("release", ""))
     if item.kind == "boot":
         line = facts.get("kernel", {}).get("cmdline", "")
         return cmdline.values(line).get(cmdline.name_of(item.key), "not set")

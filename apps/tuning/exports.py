@@ -36,9 +36,11 @@ def shell(title: str, run: DryRun) -> str:
     """Return a shell script with the commands of the dry run."""
     before, after = script(run.plans), starts(run.plans)
     data = [': "${DATA:?the device below it, as in /sys/block}"'] if any("$DATA" in line for line in before) else []
+    kernels = [item.wanted for item in _good(run) if item.kind == "kernel"]
     parameters = [f"{item.key}={item.wanted}" for item in _good(run) if item.kind == "boot"]
+    boot = [f"# Let the boot loader start this kernel by default, then restart the host: {each}" for each in kernels]
     advice = "# Add to the kernel command line in the boot loader, then restart the host:"
-    boot = [f"{advice} {' '.join(parameters)}"] if parameters else []
+    boot += [f"{advice} {' '.join(parameters)}"] if parameters else []
     begin = ["#!/bin/sh", *_head(title, run), "set -eu", ': "${PGDATA:?the directory of the cluster}"', *data, ""]
     note = ["", "# Each under the account that it applies to:"] if after else []
     return _file([*begin, *boot, *before, *note, *(f"#   {line}" for line in after)])

@@ -1,4 +1,5 @@
-"""A machine that boots: a command line, a kernel that kexec has loaded, and a boot loader with its own command line.
+"""A machine that boots: a command line, a kernel that kexec has loaded, and a boot loader with its own command line
+and kernel. Another kernel is installed.
 
 Its state is in files, so that processes that die and start again share it. A boot resets `knob`.
 """
@@ -24,7 +25,9 @@ from tests.agents.dying import RUN, Death, Machine, around_all
 
 DEFAULT = "root=/dev/vda ro quiet"
 WANTED = f"{DEFAULT} skew_tick=1 panic=10 proving_ground.run={RUN}"
+OWN, OTHER = os.uname().release, "6.99-other"
 VERSION = "#1 SMP Debian 6.1"
+IMAGE = "/boot/vmlinuz-"
 MOST_KILLS = 59
 SETTINGS = {NAME: {"skew_tick": 1, "contact_limit_s": 60}}
 
@@ -34,7 +37,7 @@ class Bootable(Machine):
 
     def __init__(self, root: Path) -> None:
         super().__init__(root / "boot")
-        self.root, self.refuses = root, ""
+        self.root, self.refuses, self.default = root, "", OWN
 
     def put(self, name: str, text: str) -> None:
         (self.root / name).write_text(text)
@@ -43,15 +46,15 @@ class Bootable(Machine):
         return (self.root / name).read_text()
 
     def read(self, path: str) -> str:
-        release = super().read("/proc/sys/kernel/osrelease").strip()
+        release = self.get("release")
         texts = {
             cmdline.FILE: self.get("line") + "\n",
-            "/proc/sys/kernel/version": VERSION,
+            "/proc/sys/kernel/version": VERSION if release == OWN else f"{VERSION} of {release}",
+            "/proc/sys/kernel/osrelease": release,
             "/sys/kernel/kexec_loaded": str(int(self.get("loaded") != "")),
             "/proc/sys/kernel/kexec_load_disabled": "0",
             str(units.DIRECTORY / units.RUN): f"ExecStart=agent run --spool {self.root / 'spool'} --run %i",
             "/etc/default/kexec": "LOAD_KEXEC=false",
-            **{f"/boot/{name}-{release}": "" for name in ("vmlinuz", "initrd.img")},
         }
         if path == "/run/systemd/container":
             raise FileNotFoundError(2, "No such file or directory", path)
@@ -59,6 +62,9 @@ class Bootable(Machine):
 
     def exists(self, path: str) -> bool:
         return path.startswith(("/boot/", "/sys/kernel/kexec_loaded", "/run/systemd/system")) or super().exists(path)
+
+    def names(self, path: str) -> list[str]:
+        return [OTHER, OWN] if path == "/lib/modules" else super().names(path)
 
     def which(self, tool: str) -> str:
         return "/usr/sbin/kexec" if tool == "kexec" else super().which(tool)
@@ -71,6 +77,7 @@ class Bootable(Machine):
             return Finished(list(argv), 1, "", f"{command}: not permitted")
         if argv[0] == "kexec":
             self.put("loaded", argv[-1].removeprefix("--command-line=") if "-l" in argv else "")
+            self.put("image", argv[3] if "-l" in argv else "")
         if command == "systemctl kexec":
             os.kill(os.getpid(), signal.SIGTERM)
         shown = "MainPID=0\nJob=\n" if "show" in argv else ""
@@ -79,6 +86,10 @@ class Bootable(Machine):
     def next_line(self) -> str:
         """The command line of the next boot: that of the loaded kernel, else that of the boot loader's default."""
         return self.get("loaded") or DEFAULT
+
+    def next_release(self, line: str) -> str:
+        """The kernel that boots with this command line."""
+        return self.get("image").removeprefix(IMAGE) if line == self.get("loaded") else self.default
 
     def reboot(self) -> None:
         self.put("loaded", "")
@@ -139,6 +150,8 @@ class Host(OneRun):
         for name, text in {
             "boot": "boot-1",
             "line": self.default,
+            "release": OWN,
+            "image": "",
             "loaded": "",
             "knob": "off",
             "restarting": "",
@@ -151,7 +164,9 @@ class Host(OneRun):
         """The next boot, with `line` or next_line()."""
         machine = self.machine
         machine.put("boot", f"boot-{int(machine.get('boot')[5:]) + 1}")
-        machine.put("line", line or machine.next_line())
+        line = line or machine.next_line()
+        machine.put("line", line)
+        machine.put("release", machine.next_release(line))
         for name, text in {"loaded": "", "knob": "off", "restarting": ""}.items():
             machine.put(name, text)
 
@@ -164,11 +179,8 @@ class Host(OneRun):
         return self.job.manifest or {}
 
     def is_as_before(self) -> bool:
-        return (self.machine.get("line"), self.machine.get("loaded"), self.machine.get("knob")) == (
-            self.default,
-            "",
-            "off",
-        )
+        present = [self.machine.get(name) for name in ("line", "release", "loaded", "knob")]
+        return present == [self.default, OWN, "", "off"]
 
 
 def killed_in(host: Host, boot: int, death: Death) -> bool:

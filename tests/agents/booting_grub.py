@@ -10,19 +10,19 @@ import shlex
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agents.host import grub
 from agents.settings.kernel_command_line import NAME
-from tests.agents.booting import DEFAULT, Bootable, Host
+from tests.agents.booting import DEFAULT, IMAGE, OWN, Bootable, Host
 from tests.agents.dying import RUN
 from tests.session import needs
 
-IMAGE = f"/boot/vmlinuz-{os.uname().release}"
 UUID = "0a1b2c3d-1111-2222-3333-444455556666"
 DEVICE = "/sys/dev/block/999:1"
-LINE = f"{grub.IMAGE}={IMAGE} {DEFAULT}"
+LINE = f"{grub.IMAGE}={IMAGE}{OWN} {DEFAULT}"
 ADMIN = "saved_entry=Debian"
 FACTS = importlib.import_module("agents.facts.boot")  # the package has a function of this name
 
@@ -61,6 +61,9 @@ class WithGrub(Bootable):
         image, parameters = re.findall(r"^\s*linux '(\S+)' (.*)$", custom.read_text(), re.MULTILINE)[0]
         return " ".join([f"{grub.IMAGE}={image}", *shlex.split(parameters)])
 
+    def next_release(self, line: str) -> str:
+        return line.split()[0].removeprefix(f"{grub.IMAGE}={IMAGE}")
+
     def reboot(self) -> None:
         super().reboot()
         if self.is_armed:  # the run, which the shutdown ends
@@ -75,14 +78,15 @@ class GrubHost(Host):
     default = LINE
     machine: WithGrub
 
-    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any] | None = None) -> None:
         machine = WithGrub(root)
         machine.grub.mkdir()
         (machine.grub / "grub.cfg").write_text("source ${config_directory}/custom.cfg\n")
         machine.edit("create")
         machine.edit("set", ADMIN)
         monkeypatch.setattr(FACTS, "GRUB_DIRECTORIES", (str(machine.grub),))
-        super().__init__(root, {NAME: {"skew_tick": 1, "contact_limit_s": 60, "boot_with": "grub"}}, machine)
+        ours = {**(settings or {"skew_tick": 1}), "contact_limit_s": 60, "boot_with": "grub"}
+        super().__init__(root, {NAME: ours}, machine)
         self.files = self.read_files()
 
     def read_files(self) -> dict[str, bytes]:

@@ -175,7 +175,7 @@ def undone(setting_plans: list[Plan]) -> list[str]:
     )
     lines += ["ends with the processes"] if any(p.server_prefix or p.client_prefix for p in setting_plans) else []
     lines += (
-        ["an ordinary restart; the command line is compared; files of GRUB are restored"]
+        ["an ordinary restart; command line and kernel are compared; files of GRUB are restored"]
         if any(p.boot for p in setting_plans)
         else []
     )

@@ -14,7 +14,7 @@ CPUS = "/sys/devices/system/cpu"
 ISOLATED, NOHZ_FULL, FLAWS = f"{CPUS}/isolated", f"{CPUS}/nohz_full", f"{CPUS}/vulnerabilities"
 HUGE = "/sys/kernel/mm/hugepages"
 NUMA_BALANCING = "/proc/sys/kernel/numa_balancing"
-VERSION = "/proc/sys/kernel/version"
+VERSION, RELEASE = "/proc/sys/kernel/version", "/proc/sys/kernel/osrelease"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 # Parameter -> the kernel file that changes the same at run time.
@@ -32,17 +32,21 @@ def prove(system: System, requested: Any, wanted: list[str], boot: Optional[dict
     effective = values(line)
     missing = [each for each in wanted if effective.get(name_of(each)) != each.partition("=")[2]]
     in_effect = " ".join(each for each in wanted if each not in missing)
-    proofs = [Proof(FILE, " ".join(wanted), in_effect, not missing, {"source": FILE, "line": line})]
-    return [*proofs, *_of_boot(system, boot), *_caused(system, requested)]
+    proofs = [Proof(FILE, " ".join(wanted), in_effect, not missing, {"source": FILE, "line": line})] if wanted else []
+    return [*proofs, *_of_boot(system, boot, requested.get("kernel", "")), *_caused(system, requested)]
 
 
-def _of_boot(system: System, boot: Optional[dict[str, Any]]) -> Iterator[Proof]:
+def _of_boot(system: System, boot: Optional[dict[str, Any]], kernel: str) -> Iterator[Proof]:
+    if kernel:
+        evidence = {"source": RELEASE, "build": system.text(VERSION)}
+        yield _equal("kernel", kernel, system.text(RELEASE), evidence)
     if boot is None:
         return
     before, now, version = boot["boot_id"], system.boot_id(), system.text(VERSION)
     evidence = {"source": BOOT_ID, "boot_with": boot.get("way", "kexec")}
     yield Proof("boot", f"another than {before}", now, now != before, evidence)
-    yield Proof("kernel build", boot["version"], version, version == boot["version"], {"source": VERSION})
+    if kernel in ("", boot.get("release", "")):
+        yield Proof("kernel build", boot["version"], version, version == boot["version"], {"source": VERSION})
 
 
 def _caused(system: System, requested: Any) -> Iterator[Proof]:

@@ -126,6 +126,8 @@ _KERNEL = record(
     {**dict.fromkeys(("release", "version", "arch"), LINE), "cmdline": text(MAX_TEXT), "mitigations": LINES},
     {"clocksource": NAME, "sched": LINES},
 )
+_FILES = dict.fromkeys(("image", "initrd"), LINE)
+_KERNELS = _rows(1000, {"release": LINE, **_FILES, "grub": record(_FILES)})
 _GRUB = record(dict.fromkeys(("directory", "uuid", "image", "initrd", "problem"), LINE))
 _VOLUME = {"name": NAME, "kb": KB, "holders": PLACES, "mounted_on": PLACES}
 _DEVICE = _rows(
@@ -195,7 +197,9 @@ FACTS: Shape = record(
         "huge_pages": record({"default_kb": KB, "sizes": _rows(100, _POOL)}),
         "transparent_huge_pages": _THP,
         "kernel": _KERNEL,
-        "boot": record(dict.fromkeys(("kexec", "image", "initrd", "problem"), LINE), {"grub": _GRUB}),
+        "boot": record(
+            dict.fromkeys(("kexec", "image", "initrd", "problem"), LINE), {"grub": _GRUB, "kernels": _KERNELS}
+        ),
         "sysctls": LINES,
         "block_devices": _DEVICE,
         "cgroup": _CGROUP,

@@ -25,6 +25,7 @@ IDENTITY = {
     "network": ("name",),
     "postgresql": ("bin_dir",),
     "clusters": ("data_dir",),
+    "kernels": ("release",),
 }
 # Values that vary by themselves and are no change of the host.
 VOLATILE = (

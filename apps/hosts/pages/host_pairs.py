@@ -83,14 +83,16 @@ def _machine(facts: Section, os: Section, firmware: Section, kernel: Section) ->
 
 
 def boot_ways(boot: Section) -> str:
-    """How campaigns can change kernel parameters of a host, and what is missing for the ways that it lacks."""
+    """How campaigns can change kernel parameters of a host, what is missing for the ways that it lacks, and which
+    kernels it has."""
     problems = {"kexec": boot.get("problem")}
     if grub := boot.get("grub"):  # older agents did not report it
         problems["GRUB"] = grub.get("problem")
     ways = " or ".join(name for name, problem in problems.items() if not problem)
     lacking = [f"{name}: {problem}." for name, problem in problems.items() if problem]
     able = f"A campaign can change them, with {ways}." if ways else "A campaign cannot change them."
-    return " ".join([able, *lacking])
+    kernels = ", ".join(each["release"] for each in boot.get("kernels", []))
+    return " ".join([able, *lacking, *([f"Installed kernels: {kernels}."] if kernels else [])])
 
 
 def _cpus(cpus: Section) -> Iterator[Pair]:

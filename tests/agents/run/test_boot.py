@@ -12,11 +12,12 @@ from agents.recovery.boot import MOST_RESTARTS
 from agents.run.session import Session
 from agents.settings import SETTINGS
 from agents.settings.kernel_command_line import NAME
-from tests.agents.booting import DEFAULT, MOST_KILLS, WANTED, Host, count_kills
+from tests.agents.booting import DEFAULT, MOST_KILLS, OWN, VERSION, WANTED, Host, count_kills
 from tests.agents.dying import Knobs
 
 pytestmark = pytest.mark.usefixtures("installation")
 
+OF_BOOT = ["/proc/cmdline", "/proc/sys/kernel/osrelease", "/proc/sys/kernel/version"]
 APPLIED, RESTORED = ["APPLYING", "VERIFIED"], ["ROLLING_BACK", "REBOOTING"]
 
 
@@ -56,10 +57,12 @@ def test_proofs_name_the_command_line_and_both_boots(host: Host) -> None:
     proofs = [proof for proof in host.events("proof") if proof["setting"] == NAME]
 
     before = {proof["subject"]: proof["found"] for proof in proofs if proof["phase"] == "before"}
-    (restored,) = [proof for proof in proofs if proof["phase"] == "restored"]
+    restored = [proof for proof in proofs if proof["phase"] == "restored"]
     assert before == {"/proc/cmdline": "skew_tick=1", "boot": "boot-2", "kernel build": "#1 SMP Debian 6.1"}
-    assert restored["ok"] and restored["found"] == DEFAULT
-    assert restored["evidence"]["boot_id"] == "boot-3" and restored["evidence"]["boot_id_before"] == "boot-1"
+    assert [proof["subject"] for proof in restored] == OF_BOOT and all(proof["ok"] for proof in restored)
+    assert [proof["found"] for proof in restored] == [DEFAULT, OWN, VERSION]
+    boots = [(proof["evidence"]["boot_id_before"], proof["evidence"]["boot_id"]) for proof in restored]
+    assert boots == [("boot-1", "boot-3")] * 3
 
 
 def test_a_host_that_has_the_parameters_already_is_not_restarted(host: Host) -> None:
@@ -199,7 +202,7 @@ def test_values_restored_before_the_restart_are_reported_once(host: Host, monkey
         host.agent.hello()
 
     restored = [proof["subject"] for proof in host.events("proof") if proof["phase"] == "restored"]
-    assert restored == [str(host.root / "knob"), "/proc/cmdline"]
+    assert restored == [str(host.root / "knob"), *OF_BOOT]
     assert [conflict["found"] for conflict in host.manifest["conflicts"]] == ["theirs"]
     assert (host.manifest["outcome"], host.manifest["clean"]) == ("ok", True)
 

@@ -23,6 +23,7 @@ BOOTABLE = {
     "/proc/sys/kernel/osrelease": "6.1",
     "/boot/vmlinuz-6.1": "",
     "/boot/initramfs-6.1.img": "",
+    "/lib/modules/6.1/modules.dep": "",
     **GRUB,
 }
 LINKS = {"/sys/dev/block/8:1": "../../block/sda/sda1", f"/dev/disk/by-uuid/{UUID}": "../../sda1"}
@@ -34,11 +35,58 @@ def changed(files: dict[str, str | None], links: dict[str, str] | None = None) -
     return FakeSystem(present, links={**LINKS, **(links or {})})
 
 
+def mounted(kind: str, root: str = "/") -> str:
+    return f"1 0 8:2 / / rw - xfs /dev/sda2 rw\n2 1 8:1 {root} /boot rw - {kind} /dev/sda1 rw\n"
+
+
 def test_the_image_of_the_running_kernel_and_its_place_in_grubs_file_system_are_facts() -> None:
-    paths = {"kexec": "/usr/bin/kexec", "image": "/boot/vmlinuz-6.1", "initrd": "/boot/initramfs-6.1.img"}
+    paths = {"image": "/boot/vmlinuz-6.1", "initrd": "/boot/initramfs-6.1.img"}
     inside = {"uuid": UUID, "image": "/vmlinuz-6.1", "initrd": "/initramfs-6.1.img"}
 
-    assert boot(changed({})) == {**paths, "problem": "", "grub": {"directory": "/boot/grub2", **inside, "problem": ""}}
+    assert boot(changed({})) == {
+        "kexec": "/usr/bin/kexec",
+        **paths,
+        "problem": "",
+        "grub": {"directory": "/boot/grub2", **inside, "problem": ""},
+        "kernels": [{"release": "6.1", **paths, "grub": {"image": "/vmlinuz-6.1", "initrd": "/initramfs-6.1.img"}}],
+    }
+
+
+def test_a_kernel_is_installed_if_it_has_an_image_an_initial_ram_disk_and_modules() -> None:
+    others = {
+        "/boot/vmlinuz-5.10": "",
+        "/boot/initrd.img-5.10": "",
+        "/lib/modules/5.10/modules.dep": "",
+        "/boot/vmlinuz-0-rescue": "",
+        "/boot/initramfs-0-rescue.img": "",
+        "/lib/modules/4.19/modules.dep": "",
+    }
+
+    kernels = boot(changed({**others}))["kernels"]
+
+    assert [each["release"] for each in kernels] == ["5.10", "6.1"]
+    assert kernels[0] == {
+        "release": "5.10",
+        "image": "/boot/vmlinuz-5.10",
+        "initrd": "/boot/initrd.img-5.10",
+        "grub": {"image": "/vmlinuz-5.10", "initrd": "/initrd.img-5.10"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("files", "links"),
+    [
+        ({}, {"/boot/vmlinuz-6.1": "../usr/lib/modules/6.1/vmlinuz"}),
+        ({"/proc/self/mountinfo": mounted("ext4").replace("/boot ", "/boot/grub2 ")}, {}),
+    ],
+    ids=["a link", "another mount"],
+)
+def test_a_kernel_that_grub_may_not_find_has_no_place_in_its_file_system(
+    files: dict[str, str | None], links: dict[str, str]
+) -> None:
+    (kernel,) = boot(changed(files, links))["kernels"]
+
+    assert kernel["grub"]["image"] == "" and kernel["image"] == "/boot/vmlinuz-6.1"
 
 
 def test_a_kernel_in_the_root_file_system_has_its_whole_path() -> None:
@@ -81,10 +129,6 @@ def test_a_host_that_cannot_boot_with_kexec_says_why(path: str, text: str | None
     facts = boot(changed({path: text}))
 
     assert problem in facts["problem"] and facts["grub"]["problem"] == ""
-
-
-def mounted(kind: str, root: str = "/") -> str:
-    return f"1 0 8:2 / / rw - xfs /dev/sda2 rw\n2 1 8:1 {root} /boot rw - {kind} /dev/sda1 rw\n"
 
 
 @pytest.mark.parametrize(

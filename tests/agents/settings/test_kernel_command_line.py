@@ -114,6 +114,31 @@ def test_the_boot_id_of_the_run_differs_from_that_before() -> None:
 
 
 @pytest.mark.parametrize(
+    ("boot_with", "files"),
+    [
+        ("kexec", ("/boot/vmlinuz-5.14.0", "/boot/initramfs-5.14.0.img")),
+        ("grub", ("/vmlinuz-5.14.0", "/initramfs-5.14.0.img")),
+    ],
+)
+def test_another_kernel_has_its_own_files_and_name_in_the_command_line(boot_with: str, files: tuple[str, str]) -> None:
+    facts = FACTS | {"kernel": {**FACTS["kernel"], "cmdline": "BOOT_IMAGE=/vmlinuz-4.18.0 ro"}}
+
+    boot = SETTING.plan(facts, {"kernel": "5.14.0", "boot_with": boot_with}).boot
+
+    assert (boot["image"], boot["initrd"]) == files and boot["release"] == "5.14.0"
+    assert boot["line"] == "BOOT_IMAGE=/vmlinuz-5.14.0 ro"
+
+
+@pytest.mark.parametrize(("running", "failed"), [("5.14.0\n", []), ("4.18.0\n", ["kernel"])])
+def test_another_kernel_is_proven_by_its_release_and_may_be_another_build(running: str, failed: list[str]) -> None:
+    files = {"/proc/sys/kernel/osrelease": running, "/proc/sys/kernel/version": "#2 SMP"}
+
+    found = proofs({"kernel": "5.14.0"}, files, {**RUN, "release": "4.18.0"})
+
+    assert [subject for subject, (_, _, ok) in found.items() if not ok] == failed and "/proc/cmdline" not in found
+
+
+@pytest.mark.parametrize(
     ("requested", "other", "field"),
     [
         ({"transparent_hugepage": "never"}, {"transparent_huge_pages": {"enabled": "always"}}, "transparent_hugepage"),

@@ -183,3 +183,34 @@ def test_kernel_parameters_are_shown_one_by_one_beside_those_of_the_host() -> No
     script = exports.shell("quick", shown)
     assert "then restart the host: mitigations=off processor.max_cstate=1\n" in script and "kexec" not in script
     assert "[bootloader]\ncmdline_mitigations=+mitigations=off\n" in exports.tuned("quick", shown)
+
+
+def test_another_kernel_is_shown_beside_that_of_the_host() -> None:
+    files = {"image": "/boot/vmlinuz-6.12", "initrd": "/boot/initrd-6.12"}
+    ways = {"image": "/boot/vmlinuz-6.1", "initrd": "/boot/initrd-6.1", "problem": ""}
+    facts = FACTS | {
+        "level": "root",
+        "boot": {**ways, "kernels": [{"release": "6.12", **files, "grub": {"image": "", "initrd": ""}}]},
+        "kernel": {"release": "6.1", "cmdline": "ro"},
+    }
+
+    shown = effects.dry_run(facts, {"kernel_command_line": {"kernel": "6.12"}})
+
+    assert [(item.key, item.present, item.wanted) for item in shown.items] == [("kernel", "6.1", "6.12")]
+    assert shown.lines == [
+        "kexec -a -l /boot/vmlinuz-6.12 --initrd=/boot/initrd-6.12 --command-line=ro",
+        "systemctl kexec",
+    ]
+    assert "# Let the boot loader start this kernel by default, then restart the host: 6.12\n" in exports.shell(
+        "q", shown
+    )
+    assert "# kernel_command_line: # start the kernel 6.12\n" in exports.tuned("q", shown)
+
+
+def test_facts_of_an_agent_that_did_not_report_kernels_are_refused_with_the_next_step() -> None:
+    ways = {"image": "/boot/vmlinuz-6.1", "initrd": "/boot/initrd-6.1", "problem": ""}
+    facts = FACTS | {"level": "root", "boot": ways, "kernel": {"release": "6.1", "cmdline": "ro"}}
+
+    (refusal,) = effects.dry_run(facts, {"kernel_command_line": {"kernel": "6.12"}}).refusals
+
+    assert refusal.accepted == "a host with newer facts" and refusal.hint.startswith("check the host")

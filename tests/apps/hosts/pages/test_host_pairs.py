@@ -76,6 +76,12 @@ def test_facts_of_an_older_agent_have_the_lines_that_every_host_has() -> None:
             "A campaign can change them, with kexec. GRUB: it is full.",
         ),
         (
+            "boot",
+            {"problem": "", "kernels": [{"release": "6.1.0-9"}, {"release": "6.12.1"}]},
+            "Kernel parameters",
+            "A campaign can change them, with kexec. Installed kernels: 6.1.0-9, 6.12.1.",
+        ),
+        (
             "cpus",
             {"allowed": "0-3", "isolated": "4-7", "model": "X"},
             "CPU",
