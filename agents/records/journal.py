@@ -18,8 +18,8 @@ Entries   write {setting, key, original, wanted, persistence}   applied {of, fou
           parameter {name, scope, original, wanted, before}     reset {of, found, conflict}
           (of that server; original: the value that ALTER SYSTEM had set)
           left {of}: the remote server is restored
-          boot {setting, key, original, wanted, version,        booted {of, found}: the host has its own line again
-          release, kernel, way, environment, facts}
+          boot {setting, key, original, wanted, version,        booted {of, found, conflicts}: the host has its own line
+          release, kernel, way, environment, facts}             again
           (kernel: the release of the run's; environment: GRUB's block with our variable, or ""; facts: boot of facts)
           leaving {of, outcome, error, conflicts, extra}: how the run ended, before it restarts the host to restore it
 """

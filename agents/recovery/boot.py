@@ -150,7 +150,7 @@ def restore(system: System, journal: Journal, emit: Emit) -> tuple[list[Record],
     HostFailure if a loaded kernel cannot be unloaded."""
     entry = journal.unfinished("boot", "booted")
     if entry is None:
-        return [], []
+        return recorded_conflicts(journal), []
     command_line = system.text(FILE)
     if is_in_effect(system, journal):
         return [], [f"the host still has the command line of the run: {command_line}"]
@@ -160,7 +160,7 @@ def restore(system: System, journal: Journal, emit: Emit) -> tuple[list[Record],
         owned.remove(NO_KEXEC)  # kexec-tools did not, if the power failed
     compared = list(_compared(system, entry))
     conflicts = [each for each in compared if each["found"] != each["original"]]
-    journal.note("booted", of=entry["seq"], found=command_line)
+    journal.note("booted", of=entry["seq"], found=command_line, conflicts=conflicts)
     boots = {"boot_id": system.boot_id(), "boot_id_before": entry["boot_id"]}
     for each in compared:
         is_own = each not in conflicts
@@ -168,6 +168,12 @@ def restore(system: System, journal: Journal, emit: Emit) -> tuple[list[Record],
         evidence = {"source": each["key"], **boots, "conflict": not is_own}
         emit("proof", {"setting": NAME, "phase": "restored", **proof, "evidence": evidence})
     return conflicts, []
+
+
+def recorded_conflicts(journal: Journal) -> list[Record]:
+    """Those of a restore after which this program was killed, before it sealed the run."""
+    booted = [record for record in journal.records if record["entry"] == "booted"]
+    return list(booted[-1].get("conflicts", [])) if booted else []
 
 
 def _compared(system: System, entry: Record) -> Iterator[Record]:

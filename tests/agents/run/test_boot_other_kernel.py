@@ -153,6 +153,26 @@ def test_a_run_that_an_older_agent_began_ends_as_before(tmp_path: Path, monkeypa
     assert restored == [str(tmp_path / "knob"), "/proc/cmdline"]
 
 
+class UpgradedHost(Host):
+    """Each restart, also that after the run, starts an upgraded kernel."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.machine.default = "7.0-upgraded"
+
+    def is_as_before(self) -> bool:
+        """Except for the kernel, which is a conflict."""
+        return [conflict["key"] for conflict in self.manifest["conflicts"]] == [RELEASE]
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("monkeypatch")
+def test_a_conflict_is_reported_although_the_agent_is_killed_at_any_boundary_before(tmp_path: Path) -> None:
+    kills = count_kills(tmp_path, 3, UpgradedHost)
+
+    assert 5 < kills < MOST_KILLS
+
+
 @pytest.mark.thorough
 @pytest.mark.needs("grub-editenv")
 @pytest.mark.parametrize(("boot", "boot_with"), [(1, "grub"), (2, "kexec"), (3, "grub")])
