@@ -140,12 +140,17 @@ class CampaignWatch:
         news = of_campaign(self.pk)
         if news is None:
             return Word(self.seq, None, last=True)
-        for run, *_ in news["active"][:MOST_WATCHED]:
-            nudges.watch(run)
+        watch_runs(news)
         if news["seq"] == self.seq:
             return None
         self.seq = news["seq"]
         return Word(self.seq, news, last=not news["moving"])
+
+
+def watch_runs(news: dict[str, Any]) -> None:
+    """Mark the first active runs of a campaign's news as watched."""
+    for run, *_ in news["active"][:MOST_WATCHED]:
+        nudges.watch(run)
 
 
 def of_campaign(pk: UUID) -> dict[str, Any] | None:

@@ -57,7 +57,9 @@ def run_stream(request: HttpRequest, pk: UUID) -> HttpResponseBase:
 @cache_control(no_store=True)
 def campaign_live(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Return the progress; see news.of_campaign."""
-    return JsonResponse(_campaign(pk))
+    message = _campaign(pk)
+    news.watch_runs(message)
+    return JsonResponse(message)
 
 
 @needs(Role.VIEWER)

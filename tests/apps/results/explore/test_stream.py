@@ -251,11 +251,17 @@ def test_a_campaign_s_stream_sends_its_state_at_once_and_each_change(
     assert viewer.get(reverse("campaign_live", args=[team["running"].pk])).json() == after
 
 
-def test_a_run_is_followed_closely_while_a_user_watches_its_campaign(team: dict[str, Any]) -> None:
-    run = team["live_run"].pk
+@pytest.mark.parametrize("way", ["stream", "polling"])
+def test_a_run_is_followed_closely_while_a_user_watches_its_campaign(
+    viewer: Client, team: dict[str, Any], way: str
+) -> None:
+    run, campaign = team["live_run"].pk, team["running"].pk
     before = nudges.is_watched(run)
 
-    news.CampaignWatch(team["running"].pk, 0).read_news()
+    if way == "stream":
+        news.CampaignWatch(campaign, 0).read_news()
+    else:
+        viewer.get(reverse("campaign_live", args=[campaign]))
 
     assert (before, nudges.is_watched(run)) == (False, True)
 
