@@ -76,7 +76,7 @@ LACKING: dict[str, dict[str, str]] = {
         "synchronous-replication": STANDBYS,
         "tpcc-replicated": STANDBYS,
         "huge-page-size": "only huge pages of 2MB",
-        "huge-pages-1g": "1536",
+        "huge-pages-1g": "kernel_command_line.hugepages",  # the number or the size, whichever level is first
         "postgresql-version": "PostgreSQL 17.6 alone",
         "transparent-huge-pages": "no transparent huge pages",
     },
