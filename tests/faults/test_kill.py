@@ -55,7 +55,10 @@ def answered(done: Callable[[], bool]) -> bool:
 
 
 def measuring(ground: Ground, campaign: str) -> bool:
-    return any(run["agent_state"] == "RUNNING" and run["state"] == "running" for run in runs(ground, campaign))
+    running = [run for run in runs(ground, campaign) if run["state"] == "running"]
+    for run in running:
+        ground.client.get(f"runs/{run['id']}/events/?after=0&limit=1")  # unless it is watched, its state comes late
+    return any(run["agent_state"] == "RUNNING" for run in running)
 
 
 def kill(ground: Ground, service: str) -> None:
