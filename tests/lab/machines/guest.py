@@ -43,11 +43,11 @@ GRUB_CMDLINE_LINUX="{parameters}"
 """
 INSTALL_GRUB = "sudo tee /etc/default/grub > /dev/null && sudo grub-install /dev/vda && sudo update-grub && sudo sync"
 NO_SERVICES = "usr/sbin/policy-rc.d"  # while the image is built
-OTHER_KERNEL = "/opt/other-kernel"  # a directory with the package of another kernel, which a test can install
+OTHER_KERNEL = "/opt/other-kernel"  # has the package of another kernel, or nothing if the mirror has none
 DOWNLOAD_OTHER_KERNEL = f"""
 mkdir {OTHER_KERNEL} && cd {OTHER_KERNEL} &&
 apt-cache --names-only search '^linux-image-[0-9]+[.][0-9]+[.].*-cloud-amd64$' | cut -d' ' -f1 |
-grep -vx "linux-image-$(ls /lib/modules)" | sort -V | tail -n 1 | xargs apt-get -q download && ls linux-image-*.deb
+grep -vx "linux-image-$(ls /lib/modules)" | sort -V | tail -n 1 | xargs -r apt-get -q download
 """
 COMMANDS = (
     ("useradd", "--create-home", "--shell", "/bin/bash", "--groups", "sudo,systemd-journal", USER),
