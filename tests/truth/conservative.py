@@ -17,6 +17,7 @@ CONSERVATIVE: Mapping[str, str] = {
     "4 levels, 10 blocks, read after every run": EVERY_READING,
     "8 levels, 5 blocks, read after every run": EVERY_READING,
     "trend, none, 300 samples, autocorrelation 0.9": AVERAGED,
+    "trend of 5 %, 300 samples, autocorrelation 0.9": AVERAGED,
     "drift, none, 8 levels x 3, runs independent": AVERAGED,
     "drift, none, 8 levels x 3, autocorrelation 0.6": AVERAGED,
     "drift of 6 %, 8 levels x 3, blocks sd 1 %": AVERAGED,
