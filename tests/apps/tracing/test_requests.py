@@ -58,6 +58,7 @@ def test_health_checks_have_no_span(client: Client, spans: Spans) -> None:
 
 
 def test_a_request_has_its_statements_without_their_parameters(client: Client, admin: User, spans: Spans) -> None:
+    User.objects.filter(pk=admin.pk).update(username="open-sesame")
     client.force_login(admin)
     client.get("/hosts/?q=sesame")
 
@@ -65,7 +66,7 @@ def test_a_request_has_its_statements_without_their_parameters(client: Client, a
     inner = [span for span in spans() if span.parent and span.parent.span_id == request.context.span_id]
     assert request.attributes and len(inner) == request.attributes[statements.COUNT] > 0
     assert any("%s" in str((span.attributes or {})["db.query.text"]) for span in inner)
-    assert "sesame" not in text(spans()) and admin.username not in text(spans())
+    assert "sesame" not in text(spans())
 
 
 def test_a_client_that_takes_part_in_a_trace_is_only_linked(client: Client, spans: Spans) -> None:
