@@ -57,8 +57,8 @@ def stack() -> Iterator[Traced]:
             ended = _campaign(here)
             runs = here.client.get(f"runs/?campaign={ended}")["results"]
             whole = {UUID(run["id"]).int for run in runs}
-            receiver.wait(lambda spans: whole <= {span.trace for span in spans if span.name == "run"})
-            receiver.wait(lambda spans: whole <= {span.trace for span in spans if span.name == "results.ingest"})
+            for name in ("campaigns.tick", "run", "results.ingest"):  # of several processes, in any order
+                receiver.wait(lambda spans, name=name: whole <= {span.trace for span in spans if span.name == name})
             yield Traced(here, receiver, ended, sorted(runs, key=lambda run: int(run["position"])))
 
 
