@@ -18,6 +18,8 @@ from stats.model import NO_SPREAD, Floats, Interval
 
 # Values that alternate are rare, and those beyond the last one are a random walk, which has no mean to compare.
 AUTOCORRELATIONS: Floats = np.concatenate([np.linspace(-0.4, 0.8, 24, endpoint=False), np.linspace(0.8, 0.985, 19)])
+# By simulation: with 0, 7.3 % of histories with an autocorrelation of 0.9 have false changes, and with 0.25, 5.5 %.
+FAVOUR = 0.25
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,10 @@ def autocorrelated_effect(values: Floats, x: Floats) -> Averaged | None:
 
 def autocorrelation_beside(values: Floats, positions: Sequence[int]) -> tuple[Floats, float]:
     """How likely each of AUTOCORRELATIONS is beside changes of the mean at these positions, and what these explain:
-    twice the largest log likelihood less 2 log n for each (Schwarz's criterion, a place and a size of each change)."""
+    twice the largest log likelihood less 2 log n for each (Schwarz's criterion, a place and a size of each change).
+
+    The positions were chosen by the same values, so their likelihood is largest at autocorrelations that are too small.
+    A prior of (1 - autocorrelation**2) ** -FAVOUR corrects that."""
     n = len(values)
     steps = [np.ones(n), *((np.arange(n) >= place).astype(np.float64) for place in positions)]
     y = values - values.mean()
@@ -102,7 +107,8 @@ def autocorrelation_beside(values: Floats, positions: Sequence[int]) -> tuple[Fl
     whitening = np.log1p(-(AUTOCORRELATIONS**2))
     df = n - len(steps)
     restricted = (whitening - np.linalg.slogdet(of_steps)[1] - df * np.log(left)) / 2
-    weights = np.exp(restricted - restricted.max()) * np.gradient(AUTOCORRELATIONS)
+    prior = (1 - AUTOCORRELATIONS**2) ** -FAVOUR
+    weights = np.exp(restricted - restricted.max()) * prior * np.gradient(AUTOCORRELATIONS)
     explained = float((whitening - n * np.log(left)).max()) - 2 * len(positions) * math.log(n)
     return weights / weights.sum(), explained
 
