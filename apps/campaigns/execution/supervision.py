@@ -35,7 +35,7 @@ Act = Callable[[Job, ssh.Link, str], None]  # on a job, over its connection; the
 
 # How long to wait for events of one agent.
 WAIT_S = 1.0
-UNWATCHED_WAIT_S = 8.0  # if no user watches the run; a nudge and the end of the run interrupt the wait
+UNWATCHED_WAIT_S = 9.5  # if no user watches the run; a nudge and the end of the run interrupt the wait
 SHARED_WAIT_S = 0.3  # while other agents of the run wait for us
 
 

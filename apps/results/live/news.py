@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 BATCH, FIRST = 500, 20  # events: at most, and how many are read at first
 MISSED = 3  # missing samples after which a source counts as silent
-SILENT_S = 10.0  # longer than events gather on the host of a run that no user watches
+SILENT_S = 12.0  # longer than events gather on the host of a run that no user watches
 CAMPAIGN_EVERY_S = 1.0
 MOST_WATCHED = 4  # runs of one campaign whose events are read every second while a user watches the campaign
 STATE_FIELDS = ("state", "outcome", "agent_state", "agent_state_at", "step", "last_seq", "cancel_requested_at", "error")
