@@ -11,7 +11,7 @@ from .errors import Failure
 from .host.system import System
 from .records.journal import Journal
 from .records.spool import Job, Record, Spool
-from .recovery import reboot, units
+from .recovery import kept_boot, reboot, units
 from .recovery.boot import disarm
 from .recovery.recover import descriptions
 from .rpc import Agent
@@ -76,6 +76,10 @@ def status(root: Path, agent_id: str) -> None:
     """Print the kind of supervision on this host, and the known runs."""
     spool = Spool(root, System())
     _say(f"agent {agent_id}, level {spool.system.level()}", f"systemd units: {units.state(spool, agent_id)}")
+    kept = kept_boot.found(spool)
+    if kept:
+        what = "restarts, to end" if kept["restarts"] else "keeps, for the next run,"
+        _say(f"the host {what} the kernel parameters of run {kept['left_by']}")
     for job in spool.jobs():
         known = job.status(alive=not job.sealed)
         dirty = ", the host is NOT restored" if job.dirty else ""

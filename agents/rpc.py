@@ -13,9 +13,9 @@ from . import version
 from .errors import AgentFailure, Failure, HostFailure, PlanFailure, host_failure
 from .host import policy
 from .host.system import System
-from .records import contact
+from .records import contact, evidence
 from .records.spool import Job, Record, Spool
-from .recovery import reboot, units
+from .recovery import kept_boot, reboot, units
 from .run.launching import launch
 from .wire import protocol
 from .wire.frames import Wire
@@ -85,7 +85,7 @@ class Agent:
             "boot_id": self.system.boot_id(),
             "epoch": self.spool.epoch(),
             "busy": unsealed[0] if unsealed else None,
-            "dirty": [job.run for job in jobs if job.dirty],
+            "dirty": [*(job.run for job in jobs if job.dirty), *kept_boot.stuck(self.spool)],
             "conflicts": [job.run for job in jobs if job.conflicts],
             "sealed": [job.run for job in jobs if job.sealed],
             "recovered": recovered,
@@ -97,7 +97,8 @@ class Agent:
         from . import facts
 
         read_at = self.system.mono()
-        known = facts.full(self.system, pg_bin_dirs, pg_data_dirs, self.spool.root / "versions.json")
+        present = facts.full(self.system, pg_bin_dirs, pg_data_dirs, self.spool.root / "versions.json")
+        known = kept_boot.own_facts(self.spool, present)
         self._facts = read_at, known
         return known
 
@@ -111,6 +112,7 @@ class Agent:
         from . import facts
         from .run.discover import read_setting
 
+        kept_boot.check_ended(self.spool)
         known = facts.core(self.system)
         return {name: read_setting(self.system, known, name, requested) for name, requested in settings.items()}
 
@@ -132,7 +134,15 @@ class Agent:
 
         return check.read_facts(self.system, server, bin_dir, access)
 
-    def submit(self, run: str, epoch: int, digest: str, spec: Record, access: Optional[Record] = None) -> Record:
+    def submit(
+        self,
+        run: str,
+        epoch: int,
+        digest: str,
+        spec: Record,
+        access: Optional[Record] = None,
+        keep_boot: bool = False,
+    ) -> Record:
         known = self.spool.job(run)
         if known:
             return self._resubmit(known, epoch, digest)
@@ -145,9 +155,11 @@ class Agent:
         with self.spool.verbs():
             lock = self._claim(run, epoch)
             try:
+                kept_boot.make_way(self.spool, run, spec["settings"])
                 self.spool.reserve()
-                job = self.spool.create({"run": run, "epoch": epoch, "digest": digest, "spec": spec}, access)
-                job.facts = facts
+                order = {"run": run, "epoch": epoch, "digest": digest, "spec": spec, "keep_boot": keep_boot}
+                job = self.spool.create(order, access)
+                job.facts = None if kept_boot.take(self.spool, job) else facts
                 job.log("state.jsonl").append({"state": "RECEIVED", "step": ""})
                 self._start(job, lock)
             finally:
@@ -158,13 +170,15 @@ class Agent:
         from . import facts
 
         read_at, known = self._facts
-        return known if self.system.mono() - read_at < RECENT_S else facts.core(self.system)
+        is_recent = self.system.mono() - read_at < RECENT_S
+        return known if is_recent else kept_boot.own_facts(self.spool, facts.core(self.system))
 
     def _start(self, job: Job, lock: int) -> None:
         try:
             self._launch(self.spool, job, lock, self._id)
         except HostFailure:
             if job.states()[-1]["state"] == "RECEIVED":
+                kept_boot.give_back(self.spool, job)
                 job.forget()  # nothing has happened yet, and the same uuid may be tried again
             raise
 
@@ -186,13 +200,18 @@ class Agent:
                 f"run {run} must wait: run {busy} is active on this host", "submit it when that run is sealed"
             )
         self._recover_dead(lock)
+        self._settle_boot()
         waiting = [job.run for job in self.spool.unsealed()]
         if waiting:
             os.close(lock)
             raise HostFailure(
                 f"run {run} must wait: run {waiting[0]} is restarting this host or starting", "submit later"
             )
-        dirty = [job.run for job in self.spool.jobs() if job.dirty]
+        dirty, stuck = [job.run for job in self.spool.jobs() if job.dirty], kept_boot.stuck(self.spool)
+        if stuck:
+            os.close(lock)
+            message = f"this host is quarantined: restarts did not end the kernel parameters of run {stuck[0]}"
+            raise HostFailure(message, "see its boot loader, and restart it by hand", dirty=stuck)
         if dirty:
             os.close(lock)
             raise HostFailure(
@@ -213,16 +232,24 @@ class Agent:
 
     def _recover(self) -> list[Record]:
         """Roll back and seal a run that died, if there is one. A live run holds the lock, and is not touched."""
-        if not self.spool.unsealed():
+        if not self.spool.unsealed() and not kept_boot.found(self.spool):
             return []
+        return self._with_host(lambda lock: [*self._recover_dead(lock), *self._settle_boot()])
+
+    def _with_host(self, act: Callable[[int], list[Record]]) -> list[Record]:
+        """What `act` returns for the lock of the host; [] while a run has it."""
         with self.spool.verbs():
             lock = self.spool.lock_host()
             if lock is None:
                 return []
             try:
-                return self._recover_dead(lock)
+                return act(lock)
             finally:
                 os.close(lock)
+
+    def _settle_boot(self) -> list[Record]:
+        done = None if self.spool.unsealed() else kept_boot.settle(self.spool)
+        return [done] if done else []
 
     def _recover_dead(self, lock: int) -> list[Record]:
         """Restore the host after a dead run, resume one after a planned restart, wait while a restart is under way."""
@@ -259,20 +286,20 @@ class Agent:
         self, run: str, path: str, offset: int, limit: int = MAX_READ, wait_s: float = 0.0, gather: bool = False
     ) -> Record:
         job = self.spool.need(run)
-        file, seal = str(_inside(job, path)), str(job.path / "manifest.json")
+        file, seal = str(evidence.inside(job, path)), str(job.path / "manifest.json")
         deadline, enough = self.system.mono() + min(wait_s, MAX_WAIT_S), offset + (limit if gather else 1)
         ended, over = self._end_of(job) if gather else None, False
         try:
             while True:
                 sealed = os.path.exists(seal)  # read first: the size then includes everything before the seal
-                size, left = _size(file), deadline - self.system.mono()
+                size, left = evidence.size(file), deadline - self.system.mono()
                 if size >= enough or sealed or left <= 0 or over:
                     break
                 over = self._pause(left, ended)
         finally:
             if ended is not None:
                 os.close(ended)
-        data = _durable(Path(file), offset, min(limit, MAX_READ)) if size > offset else b""
+        data = evidence.durable(Path(file), offset, min(limit, MAX_READ)) if size > offset else b""
         if not sealed and b"\n" not in data:
             self._recover()  # no news, or half a line: its process may have died
         return {"data": base64.b64encode(data).decode(), "size": size, "sealed": sealed}
@@ -290,8 +317,8 @@ class Agent:
         seal = (job.path / "manifest.json").read_bytes()
         named = [(each["path"], each["size"]) for each in json.loads(seal)["files"]]
         for path, size in [("manifest.json", len(seal)), *named]:
-            if 0 < size <= left and _size(str(_inside(job, path))):
-                data = _durable(_inside(job, path), 0, size)
+            if 0 < size <= left and evidence.size(str(evidence.inside(job, path))):
+                data = evidence.durable(evidence.inside(job, path), 0, size)
                 files[path], left = base64.b64encode(data).decode(), left - len(data)
         return {"files": files}
 
@@ -329,14 +356,8 @@ class Agent:
 
     def restore(self) -> Record:
         recovered = self._recover()
-        with self.spool.verbs():
-            lock = self.spool.lock_host()
-            if lock is not None:
-                try:
-                    recovered += [self._again(job) for job in self.spool.jobs() if job.dirty]
-                finally:
-                    os.close(lock)
-        return {"recovered": recovered}
+        again = self._with_host(lambda lock: [self._again(job) for job in self.spool.jobs() if job.dirty])
+        return {"recovered": [*recovered, *again]}
 
     def _again(self, job: Job) -> Record:
         """Another try at a run that was sealed dirty."""
@@ -348,6 +369,10 @@ class Agent:
         did = descriptions(Journal(job, self.system), before) + [f"still not restored: {each}" for each in unproven]
         return {**self._status(job), "clean": not unproven, "did": did}
 
+    def end_boot(self) -> Record:
+        ended = self._with_host(lambda lock: [] if self.spool.unsealed() else kept_boot.end(self.spool))
+        return {"recovered": ended}
+
     def install(self) -> Record:
         policy.permit(policy.read(self.system), policy.UNITS, "install")
         with self.spool.verbs():
@@ -357,6 +382,7 @@ class Agent:
         policy.permit(policy.read(self.system), policy.UNITS, "uninstall")
         self._recover()
         with self.spool.verbs():
+            kept_boot.check_ended(self.spool)
             return {"removed": units.uninstall(self.spool)}
 
     def purge(self, run: str) -> Record:
@@ -366,29 +392,6 @@ class Agent:
             raise PlanFailure(f"run {run} {reason}", "ack it first" if not job.dirty else "restore first")
         job.forget()
         return {}
-
-
-def _inside(job: Job, path: str) -> Path:
-    root = Path(os.path.realpath(job.path))
-    resolved = Path(os.path.realpath(root / path))
-    if root not in resolved.parents:
-        raise PlanFailure(f"{path!r} is not a file of run {job.run}", "use a path from the manifest")
-    return resolved
-
-
-def _size(file: str) -> int:
-    try:
-        return os.stat(file).st_size
-    except FileNotFoundError:
-        return 0
-
-
-def _durable(file: Path, offset: int, limit: int) -> bytes:
-    """Bytes that will still be there after a power cut: a reader must never have seen what a recovery then repeats."""
-    with file.open("rb") as opened:
-        os.fdatasync(opened.fileno())
-        opened.seek(offset)
-        return opened.read(limit)
 
 
 def main(root: Path, agent_id: str) -> None:

@@ -172,7 +172,7 @@ class Job:
 
     @property
     def order(self) -> Record:
-        """job.json: {"run", "epoch", "digest", "spec"}."""
+        """job.json: {"run", "epoch", "digest", "spec", "keep_boot"}."""
         order: Record = load(self.path / "job.json")
         return order
 

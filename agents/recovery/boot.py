@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Callable, Iterator, NoReturn, Optional
 
 from ..errors import HostFailure, Interrupted, NotApplied
+from ..facts import full
 from ..facts.boot import KEXEC_LOADED
 from ..facts.boot import boot as boot_facts
 from ..host import cmdline, grub, owned
@@ -31,6 +32,10 @@ Emit = Callable[[str, Record], None]
 
 POLL_S = 0.1
 MOST_RESTARTS = 4  # of one run, until the host counts as not restored
+_FIELDS = (
+    *("setting", "key", "original", "wanted", "version", "release", "kernel"),
+    *("way", "environment", "mark", "before", "facts"),
+)
 
 
 def begin(run: Run, plans: dict[str, Plan]) -> None:
@@ -43,7 +48,7 @@ def begin(run: Run, plans: dict[str, Plan]) -> None:
     if entry is not None:
         disarm(run.journal)
         _check_arrived(run, entry)
-        run.scene.notes[NAME] = entry
+        run.scene.notes[NAME] = {**entry, "boot_id": _boot_before(entry)}
         _await_server(run)
 
 
@@ -56,7 +61,7 @@ def facts_for_plan(journal: Journal, facts: Record) -> Record:
     """The facts with which a run is planned. In its boot, the host needs no way to boot any more, and its other kernel
     may lack kexec: there, these facts are those of the host's own kernel."""
     entry = journal.unfinished("boot", "booted") or {}
-    return {**facts, "boot": entry["facts"]} if "facts" in entry else facts
+    return {**facts, "boot": entry["facts"]["boot"]} if "facts" in entry else facts
 
 
 def _leave(run: Run, plan: dict[str, Any]) -> NoReturn:
@@ -67,12 +72,13 @@ def _leave(run: Run, plan: dict[str, Any]) -> NoReturn:
     if system.text(KEXEC_LOADED) == "1":
         raise HostFailure("another program has loaded a kernel for kexec", "unload it: kexec -u")
     original, version = system.text(FILE), system.text(VERSION)
-    plan = {**plan, "line": cmdline.changed(plan["line"], [cmdline.mark(run.job.run)])}
+    mark = cmdline.mark(run.job.run)
+    plan = {**plan, "line": cmdline.changed(plan["line"], [mark])}
     way, block = plan["way"], f"{plan['directory']}/{grub.ENVIRONMENT}" if plan["way"] == GRUB else ""
     values = {"original": original, "wanted": plan["line"], "version": version, "release": system.text(RELEASE)}
     values["kernel"] = plan.get("release", values["release"])
-    facts = run.scene.facts["boot"]
-    run.journal.note("boot", setting=NAME, key=FILE, **values, way=way, environment=block, facts=facts)
+    boots = {"way": way, "environment": block, "mark": mark, "before": system.boot_id()}
+    run.journal.note("boot", setting=NAME, key=FILE, **values, **boots, facts=full(system))
     if way == GRUB:
         _write_entry(run, plan, block)
     else:
@@ -116,9 +122,19 @@ def disarm(journal: Journal) -> list[str]:
     return []
 
 
+def movable(entry: Record) -> Record:
+    """The fields of an entry that another journal takes over, with the boot itself."""
+    return {name: entry[name] for name in _FIELDS}
+
+
+def _boot_before(entry: Record) -> str:
+    """The id of the boot in which the host had its own command line. That of an older agent's entry is the record's."""
+    return str(entry.get("before", entry["boot_id"]))
+
+
 def _check_arrived(run: Run, entry: Record) -> None:
     command_line = run.system.text(FILE)
-    if not is_in_effect(run.system, run.journal) or entry["boot_id"] == run.system.boot_id():
+    if not is_in_effect(run.system, run.journal) or _boot_before(entry) == run.system.boot_id():
         hint = "the kernel panicked, the power failed, or the boot failed: see journalctl -b -1 and the host's console"
         raise NotApplied(NAME, entry["wanted"], command_line, hint)
 
@@ -141,8 +157,9 @@ def _await_server(run: Run) -> None:
 def is_in_effect(system: System, journal: Journal) -> bool:
     """Whether the host has the command line of the run, which only a restart restores. Only the mark is compared,
     because firmware and tools may add parameters."""
-    is_open = journal.unfinished("boot", "booted") is not None
-    return is_open and cmdline.mark(journal.run) in cmdline.parameters(system.text(FILE))
+    entry = journal.unfinished("boot", "booted")
+    marks = cmdline.parameters(system.text(FILE))
+    return entry is not None and entry.get("mark", cmdline.mark(journal.run)) in marks
 
 
 def restore(system: System, journal: Journal, emit: Emit) -> tuple[list[Record], list[str]]:
@@ -154,15 +171,15 @@ def restore(system: System, journal: Journal, emit: Emit) -> tuple[list[Record],
     command_line = system.text(FILE)
     if is_in_effect(system, journal):
         return [], [f"the host still has the command line of the run: {command_line}"]
-    if entry["boot_id"] == system.boot_id() and system.text(KEXEC_LOADED) == "1":
+    if _boot_before(entry) == system.boot_id() and system.text(KEXEC_LOADED) == "1":
         system.command(["kexec", "-u"], "unload the kernel: kexec -u")
     if recorded_ending(journal) or entry.get("environment"):
         owned.remove(NO_KEXEC)  # kexec-tools did not, if the power failed
-    compared = list(_compared(system, entry))
-    conflicts = [each for each in compared if each["found"] != each["original"]]
+    values = list(compared(system, entry))
+    conflicts = [each for each in values if each["found"] != each["original"]]
     journal.note("booted", of=entry["seq"], found=command_line, conflicts=conflicts)
-    boots = {"boot_id": system.boot_id(), "boot_id_before": entry["boot_id"]}
-    for each in compared:
+    boots = {"boot_id": system.boot_id(), "boot_id_before": _boot_before(entry)}
+    for each in values:
         is_own = each not in conflicts
         proof = {"subject": each["key"], "wanted": each["original"], "found": each["found"], "ok": is_own}
         evidence = {"source": each["key"], **boots, "conflict": not is_own}
@@ -176,7 +193,7 @@ def recorded_conflicts(journal: Journal) -> list[Record]:
     return list(booted[-1].get("conflicts", [])) if booted else []
 
 
-def _compared(system: System, entry: Record) -> Iterator[Record]:
+def compared(system: System, entry: Record) -> Iterator[Record]:
     """The command line, release and build of the host's kernel before the run, of the run, and now."""
     yield {"key": FILE, "original": entry["original"], "ours": entry["wanted"], "found": system.text(FILE)}
     if "kernel" not in entry:  # an older agent began the run

@@ -19,7 +19,7 @@ from ..postgres import roles
 from ..records.journal import Journal
 from ..records.processes import Account, adopt_orphans, end
 from ..records.spool import Job, Record, Spool
-from ..recovery import boot, control_group, reboot, recover
+from ..recovery import boot, control_group, kept_boot, reboot, recover
 from ..settings import SETTINGS, Plan, Proof, Scene, Write
 from ..wire.protocol import COOL, MEASURE, REBOOT
 from ..workloads import WORKLOADS
@@ -100,6 +100,9 @@ class Session:
         extra = {"collector_cpu_s": round(self.collector_cpu_s, 4)}
         self.enter("ROLLING_BACK")
         undone = recover.undo(self.job, self.system, self.journal, self.emit)
+        if undone.restart and self._leaves_boot(failure, undone):
+            self.log("info", "the host keeps these kernel parameters for the next run of the campaign")
+            undone.restart = False
         if undone.restart:
             ending = {**recover.outcome_of(failure, undone), "conflicts": undone.conflicts, "extra": extra}
             return self._restart_host(ending)
@@ -110,6 +113,10 @@ class Session:
         recover.seal(self.job, self._agent, outcome, undone, extra)
         self._states.append({"state": "SEALED", "step": self._step})
         return None
+
+    def _leaves_boot(self, failure: Optional[Failure], undone: recover.Undone) -> bool:
+        is_ok = failure is None and undone.clean and not undone.conflicts and not self.job.cancelled
+        return is_ok and bool(self.job.order.get("keep_boot")) and kept_boot.leave(self.spool, self.job, self.journal)
 
     def _restart_host(self, ending: Record) -> None:
         """End a run that has booted the host with a restart. Recovery seals the run in the next boot."""

@@ -28,6 +28,7 @@ remote     {"server": {"addresses", "port", "database", "user", "sslmode"}, "bin
            [parameter]}, "restart": [parameter], "extensions": {"installed", "available": [name]}, "round_trip_ms":
            {"min", "median"}}: a check of a remote server, which changes nothing there
 submit     Job -> Status. The same uuid again answers the current state; with another digest it is refused.
+           With "keep_boot", a run that ends ok leaves its kernel parameters to the next one, see kept_boot.py.
            "access" is what machines of one run let each other in by: {"password", "database"}, kept in the job's
            directory, and never part of its evidence; of a remote_server {"password", "ca", "certificate", "key"},
            "" for none. It is removed after the restore
@@ -43,11 +44,13 @@ finish     {"run": uuid} -> Status; tells a job that serves others that they are
 ack        {"run": uuid, "manifest": sha256 of manifest.json} -> Status
 restore    {} -> {"recovered": [Status + {"did": [what was ended and put back, in words]}]}; jobs that died are rolled
            back and sealed as interrupted, those left dirty are tried again, one after a planned restart goes on
+end_boot   {} -> {"recovered": as in restore}; restarts a host whose last run left its boot, see kept_boot.py
 install    {} -> {"written": [path]}; units.py. Level root where systemd is PID 1
-uninstall  {} -> {"removed": [path]}; refused while a run is not sealed
+uninstall  {} -> {"removed": [path]}; refused while a run is not sealed, or a boot is kept
 purge      {"run": uuid} -> {}; only what was acknowledged
 
-Job        {"run": uuid, "epoch": int, "digest": digest(spec), "spec": Spec, "access": {...} where it needs others}
+Job        {"run": uuid, "epoch": int, "digest": digest(spec), "spec": Spec, "access": {...} where it needs others,
+            "keep_boot": bool, absent for false}
 Spec       {"version": 1,
             "target": {"kind": "private", "bin_dir": dir of postgres and initdb, "data_dir": absolute dir for clusters,
                        "os_user": account that runs PostgreSQL when we are root ("" = choose)}, or
@@ -154,7 +157,7 @@ MAX_GREETING = 256 * 1024
 
 VERBS = (
     "hello", "facts", "health", "discover", "parameters", "check", "remote", "submit", "status", "read", "collect",
-    "nudge", "cancel", "finish", "ack", "restore", "purge", "install", "uninstall",
+    "nudge", "cancel", "finish", "ack", "restore", "end_boot", "purge", "install", "uninstall",
 )  # fmt: skip
 
 STATES = (

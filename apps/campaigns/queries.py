@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 from typing import Any
 from uuid import UUID
@@ -24,6 +25,7 @@ from django.db.models import (
 )
 from django.db.models.functions import Extract, Lag, Now
 
+from agents.wire.protocol import BOOT
 from apps.campaigns.design import plan
 from apps.campaigns.models import Campaign, Run, RunEvent, RunPart, RunQuerySet
 from apps.hosts.facts import changes
@@ -78,6 +80,8 @@ def of_team(team: int) -> Q:
 
 WALL_S = Extract(ExpressionWrapper(F("ended_at") - F("started_at"), output_field=DurationField()), "epoch")
 SO_FAR_S = Extract(ExpressionWrapper(Now() - F("started_at"), output_field=DurationField()), "epoch")
+# Runs of a group share two restarts, so the time of one run does not show how long a restart takes.
+SHARE_BOOTS = Q(campaign__order=Campaign.Order.FEWEST_RESTARTS, spec__settings__has_key=BOOT)
 ACTIVE = Q(state__in=[Run.State.SUBMITTING, Run.State.RUNNING])
 
 
@@ -89,8 +93,8 @@ class Median(Aggregate):
 
 def restart_seconds(host: Host | int) -> float | None:
     """Return the median duration of recent restarts of the host, as measured by runs; None without any."""
-    ended = Run.objects.filter(host=host, manifest__timings__has_key="REBOOTING").order_by("-ended_at")
-    took = ended.values_list("manifest__timings__REBOOTING", "spec")[:20]
+    ended = Run.objects.filter(host=host, manifest__timings__has_key="REBOOTING").exclude(SHARE_BOOTS)
+    took = ended.order_by("-ended_at").values_list("manifest__timings__REBOOTING", "spec")[:20]
     each = [seconds / max(1, plan.restarts(spec)) for seconds, spec in took]
     return median(each) if each else None
 
@@ -126,7 +130,8 @@ def estimates(host: Host | int) -> Estimates:
 def overheads(host: Host | int, restart_s: float) -> Overheads:
     """Return the overhead of each shape that ran at least FEWEST times on the host: the median of total seconds
     minus planned seconds of steps."""
-    ended = Run.objects.filter(host=host, outcome=Run.Outcome.OK, started_at__isnull=False).order_by("-ended_at")
+    ok = Run.objects.filter(host=host, outcome=Run.Outcome.OK, started_at__isnull=False).exclude(SHARE_BOOTS)
+    ended = ok.order_by("-ended_at")
     took: dict[tuple[str, ...], list[float]] = {}
     for spec, wall_s in ended.annotate(wall_s=WALL_S).values_list("spec", "wall_s")[:NEWEST]:
         over_s = float(wall_s) - plan.seconds(spec, 0.0, restart_s)
@@ -209,7 +214,18 @@ def _planned_seconds(campaign: Campaign) -> float:
     totals = dict.fromkeys(learned, 0.0)
     for host, spec, count in rows:
         totals[host] += count * learned[host].seconds(spec)
+    for host in _sharing_boots(campaign):
+        totals[host] -= 2 * learned[host].restart_s
     return max(totals.values(), default=0.0)
+
+
+def _sharing_boots(campaign: Campaign) -> Iterator[int]:
+    """Yield the host of each run that has not ended and leaves its boot to the next run."""
+    if campaign.order == Campaign.Order.FEWEST_RESTARTS:
+        booting = campaign.runs.exclude(state=Run.State.ENDED).filter(spec__settings__has_key=BOOT)
+        for one, following in pairwise(booting.order_by("host", "position").only("host", "block", "spec")):
+            if one.host_id == following.host_id and plan.leaves_boot(campaign.order, one, following):
+                yield one.host_id
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,7 @@ def record_contact(host: Host, hello: dict[str, Any]) -> None:
         _back(host, host.health)
         host.refresh_from_db()
     if hello["recovered"]:
-        _audit_restored(host, hello["recovered"])
+        audit_restored(host, hello["recovered"])
     if hello["dirty"]:
         report_trouble(host, hello["dirty"][0], Trouble.Kind.DIRTY)
         quarantine(host, f"settings of run {first_names(hello['dirty'])} could not be restored")
@@ -141,7 +141,7 @@ def record_contact(host: Host, hello: dict[str, Any]) -> None:
         _report_conflicts(host, hello["conflicts"])
 
 
-def _audit_restored(host: Host, recovered: list[dict[str, Any]]) -> None:
+def audit_restored(host: Host, recovered: list[dict[str, Any]]) -> None:
     """Write one audit row per contact. A host that reaches MAX_RESTORED_A_DAY is quarantined, and adds no more rows."""
     today = AuditEntry.objects.filter(at__gt=timezone.now() - DAY, action="host.restored", target=str(host))
     if today.count() < MAX_RESTORED_A_DAY:

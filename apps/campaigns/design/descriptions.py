@@ -140,13 +140,17 @@ def _threats_of_order(campaign: Campaign, factors: Sequence[Factor], combination
 
 
 def _together(campaign: Campaign, factors: Sequence[Factor], combinations: Sequence[Cell]) -> str:
-    names = and_of([factor.name for factor in orders.costly(factors)])
-    if orders.count_server_starts(combinations) in (1, len(combinations)):
+    share = orders.share_starts(combinations, factors, campaign.target, campaign.reboot)
+    if not share and orders.count_server_starts(combinations) in (1, len(combinations)):
         return "No combinations share a start of PostgreSQL, so the order is that of randomised blocks."
+    plots = orders.whole_plots(factors, campaign.target, campaign.reboot) if share else orders.costly(factors)
+    names = and_of([factor.name for factor in plots])
     grouped = f"Runs with the same {names} are grouped: {DRIFT} affects whole groups."
-    if not orders.share_starts(combinations, campaign.target, campaign.reboot):
+    if not share:
         return f"{grouped} Each run starts PostgreSQL, so the order saves no restarts of it."
-    return f"{grouped} CIs between starts of PostgreSQL are wider, because they include the variation between starts."
+    is_kept = orders.keeps_server(campaign.target, campaign.reboot)
+    starts, of = ("starts", "PostgreSQL") if is_kept else ("boots", "the host")
+    return f"{grouped} CIs between {starts} of {of} are wider, because they include the variation between {starts}."
 
 
 def _threats_of_design(campaign: Campaign, factors: Sequence[Factor]) -> Iterator[str]:

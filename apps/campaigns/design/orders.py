@@ -78,17 +78,33 @@ def _nested(kind: tuple[bytes, ...]) -> list[tuple[bytes, ...]]:
     return [kind[:depth] for depth in range(1, len(kind) + 1)]
 
 
-def start_numbers(cells: Sequence[Cell], target: Mapping[str, Any], reboot: str = "never") -> dict[str, list[int]]:
+def start_numbers(
+    cells: Sequence[Cell], target: Mapping[str, Any], reboot: str = "never", ordered: Sequence[str] = ()
+) -> dict[str, list[int]]:
     """Return label -> numbers of the boot, the cluster and the start of the server that its runs share with those of
-    other cells in a block, in the order fewest_restarts. {} if every run starts its own server.
+    other cells in a block, in the order fewest_restarts. Runs that start their own server share only a boot with kernel
+    parameters; {} if this is the same one for all, or another one for each.
 
-    `target`, `reboot`: as a campaign stores them."""
-    if not keeps_server(target, reboot):
-        return {}
-    if "remote" in target:
-        return _numbered({text_of(cell): _nested(_kind(cell)) for cell in cells})
+    `target`, `reboot`: as a campaign stores them. `ordered`: names of factors with an order of their own. They are
+    outermost, so nothing is shared by runs with different levels of them."""
+    outer = {text_of(cell): tuple(cell[name].label for name in ordered if name in cell) for cell in cells}
+    if keeps_server(target, reboot):
+        return _numbered(_within(outer, _server_paths(cells, "remote" in target)))
+    boots = {text_of(cell): [_begins(cell, HOST)] for cell in cells}
+    paths = _within(outer, boots)
+    are_shared = 1 < len({start for (start,) in paths.values()}) < len(cells)
+    return _numbered(paths) if are_shared and any(boot != [NOTHING] for boot in boots.values()) else {}
+
+
+def _server_paths(cells: Sequence[Cell], is_remote: bool) -> dict[str, list[Any]]:
+    if is_remote:
+        return {text_of(cell): list(_nested(_kind(cell))) for cell in cells}
     own = {text_of(cell): _kind(cell)[-1] for cell in cells}
-    return _numbered({label: [(changes, label if changes != NOTHING else "")] for label, changes in own.items()})
+    return {label: [(changes, label if changes != NOTHING else "")] for label, changes in own.items()}
+
+
+def _within(outer: Mapping[str, Any], paths: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    return {label: [(outer[label], each) for each in path] for label, path in paths.items()}
 
 
 def _numbered(paths: Mapping[str, Sequence[Any]]) -> dict[str, list[int]]:
@@ -98,10 +114,22 @@ def _numbered(paths: Mapping[str, Sequence[Any]]) -> dict[str, list[int]]:
     return {label: [known[shared] for shared in own] for label, own in paths.items()}
 
 
-def share_starts(cells: Sequence[Cell], target: Mapping[str, Any], reboot: str) -> bool:
-    """Return whether runs of some cells, but not of all, share a start of the server in each block."""
-    paths = {tuple(path) for path in start_numbers(cells, target, reboot).values()}
+def ordered(factors: Sequence[Factor]) -> list[str]:
+    """Return the names of the factors with an order of their own."""
+    return [factor.name for factor in factors if factor.order]
+
+
+def share_starts(cells: Sequence[Cell], factors: Sequence[Factor], target: Mapping[str, Any], reboot: str) -> bool:
+    """Return whether runs of some cells, but not of all, share a start of the server or a boot in each block."""
+    paths = {tuple(path) for path in start_numbers(cells, target, reboot, ordered(factors)).values()}
     return 1 < len(paths) < len(cells)
+
+
+def whole_plots(factors: Sequence[Factor], target: Mapping[str, Any], reboot: str) -> list[Factor]:
+    """Return the factors whose levels change from one shared start to the next: see `start_numbers`."""
+    if keeps_server(target, reboot):
+        return costly(factors)
+    return [f for f in factors if any(begins_anew(path) == HOST for level in f.levels for path in level.set)]
 
 
 def count_server_starts(cells: Sequence[Cell]) -> int:

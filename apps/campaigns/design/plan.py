@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, Protocol
 
 from agents.wire.protocol import BOOT, REBOOT, digest
 from apps.campaigns.design import data, nuisance, orders, steps
@@ -56,6 +57,15 @@ class Planned:
     host: int = 0
     loader: int | None = None
     parts: tuple[PlannedPart, ...] = ()
+
+
+class Job(Protocol):
+    """A planned run, or a stored one."""
+
+    @property
+    def block(self) -> int: ...
+    @property
+    def spec(self) -> Mapping[str, Any]: ...
 
 
 def expand(base: Mapping[str, Any], arrangement: Arrangement) -> list[Planned]:
@@ -117,6 +127,29 @@ def restarts(spec: Mapping[str, Any]) -> int:
     """How often a run restarts its host; with kernel parameters, once before and once after its steps."""
     by_steps = len([step for step in spec["steps"] if step["kind"] == REBOOT])
     return by_steps + (2 if spec.get("settings", {}).get(BOOT) else 0)
+
+
+def leaves_boot(order: str, one: Job, following: Job) -> bool:
+    """Return whether a run leaves its kernel parameters to the run that follows on its host, which needs the same."""
+    boots = [_boot(run.spec) for run in (one, following)]
+    is_same = boots[0] == boots[1] and boots[0] != {} and one.block == following.block
+    return is_same and order == "fewest_restarts"
+
+
+def _boot(spec: Mapping[str, Any]) -> dict[str, Any]:
+    wanted = spec.get("settings", {}).get(BOOT) or {}
+    return {
+        part: value for part, value in wanted.items() if orders.begins_anew(f"settings.{BOOT}.{part}") == orders.HOST
+    }
+
+
+def count_restarts(runs: Sequence[Planned], order: str) -> int:
+    """Return how often these runs restart their hosts in all."""
+    hosts: dict[int, list[Planned]] = {}
+    for run in runs:
+        hosts.setdefault(run.host, []).append(run)
+    neighbours = (pair for own in hosts.values() for pair in pairwise(own))
+    return sum(restarts(run.spec) for run in runs) - 2 * sum(leaves_boot(order, *pair) for pair in neighbours)
 
 
 def resolve(base: Mapping[str, Any], levels: Iterable[Level]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import cached_property
 from typing import Any
 from uuid import UUID
@@ -18,10 +19,11 @@ from django.utils import timezone
 from agents.host.paths import needed
 from agents.wire.protocol import BOOT
 from apps import tracing
-from apps.campaigns.design import steps
-from apps.campaigns.execution import by_hand, claims, fetching, run_end
+from apps.campaigns import queries
+from apps.campaigns.design import plan, steps
+from apps.campaigns.execution import by_hand, claims, fetching, queue, run_end
 from apps.campaigns.library import code, copies
-from apps.campaigns.models import Run, RunPart
+from apps.campaigns.models import Campaign, Run, RunPart
 from apps.hosts import contact
 from apps.hosts.access import ssh
 from apps.hosts.models import Host
@@ -105,11 +107,31 @@ class Job:
         order: dict[str, Any] = {"run": str(self.pk), "epoch": epoch, "digest": self.row.digest, "spec": self.row.spec}
         if access:
             order["access"] = access
+        if self.leaves_boot:
+            order["keep_boot"] = True
         with tracing.span("send run"):
             link.call("submit", **order)
         # The agent works while we write. If this process dies here, the job keeps the facts of its plan.
         recorded = {"facts": contact.record_facts(self.host, facts, at)} if facts else {}
         self.update(state=Run.State.RUNNING, epoch=epoch, error=None, **recorded)
+
+    @property
+    def may_leave_boot(self) -> bool:
+        return bool(self.row.spec["settings"].get(BOOT)) and self.run.campaign.order == Campaign.Order.FEWEST_RESTARTS
+
+    @property
+    def leaves_boot(self) -> bool:
+        """Whether the run that is next on this host needs the same boot, and may begin then."""
+        if not self.may_leave_boot:
+            return False
+        following = queue.waiting(self.host).exclude(pk=self.run.pk).first()
+        if following is None or following.campaign_id != self.run.campaign_id:
+            return False
+        if self.run.retry_of_id is not None or following.retry_of_id is not None:
+            return False
+        ends = timezone.now() + timedelta(seconds=queries.run_seconds(self.run))
+        is_same = plan.leaves_boot(self.run.campaign.order, self.run, following)
+        return is_same and not queue.hindrance(self.host, following, ends)
 
     def ask_facts(self, link: ssh.Link) -> dict[str, Any] | None:
         """The facts of the host at the start, as they may differ from the plan's. None if the agent knows the job."""

@@ -234,6 +234,8 @@ class Supervision:
         if has_ended:
             self._prepare_next()
             has_next = self._close(is_cancelled)
+            if not has_next and self.jobs.own.may_leave_boot:
+                self._end_boot()
         else:
             for job in collected:
                 job.save_end()
@@ -249,6 +251,18 @@ class Supervision:
         link = self._links.get(self.run.host_id)
         if link and not self.jobs.parts and self.run.manifest and self.run.manifest["clean"]:
             contact.prepare_facts(self.run.host, link)
+
+    def _end_boot(self) -> None:
+        """Let a host that the run may have left in its boot restart, as no run follows. The agent also does so later,
+        by itself."""
+        link = self._links.get(self.run.host_id)
+        try:
+            ended = link.call("end_boot")["recovered"] if link else []
+        except ProvingError as error:
+            log.warning("run %s: %s may keep its kernel parameters for a while: %s", self.run.pk, self.run.host, error)
+            return
+        if ended:
+            contact.audit_restored(self.run.host, ended)
 
     def _close(self, is_cancelled: bool) -> bool:
         """End the run and free its machines. Returns whether its host has a next run."""

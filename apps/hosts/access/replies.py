@@ -115,7 +115,7 @@ ANSWERS: dict[str, Shape] = {
     ),
     "read": record({"data": text(MAX_BYTES), "size": whole(0, 1 << 62), "sealed": truth}),
     "collect": record({"files": table(text(MAX_BYTES, "[0-9A-Za-z+/]*=*"), 10_000, name=300)}),
-    "restore": record({"recovered": many(record({"run": anything}), MAX_RUNS)}),
+    **dict.fromkeys(("restore", "end_boot"), record({"recovered": many(record({"run": anything}), MAX_RUNS)})),
     "install": record({"written": many(_PATH, 100)}),
     "uninstall": record({"removed": many(_PATH, 100)}),
     **dict.fromkeys(("submit", "status", "cancel", "finish", "ack"), _STATUS),
@@ -141,7 +141,7 @@ def answer(subject: object, verb: str, raw: Any) -> Any:
         raise _error(subject, verb, str(error)) from error
     if wrong := ANSWERS[verb](reply):
         raise _error(subject, verb, wrong)
-    if verb in ("hello", "restore"):
+    if verb in ("hello", "restore", "end_boot"):
         return {**reply, "recovered": recovered(reply["recovered"])}
     return reply
 

@@ -55,13 +55,13 @@ def joint_observations(runs: Sequence[MeasuredRun], *, identical: bool) -> list[
 
 
 def starts_of(campaign: Campaign) -> dict[str, list[int]]:
-    """Return label -> the starts of the server that its runs share with other levels in a block; {} if the order does
-    not group levels, or if each run starts its own server."""
+    """Return label -> the boots and starts of the server that its runs share with other levels in a block; {} if the
+    order does not group levels, or if runs share nothing."""
     if campaign.order != Campaign.Order.FEWEST_RESTARTS:
         return {}
     listed = factors.read(campaign.factors)
     every = cells.cells(listed, campaign.design, campaign.cells, campaign.sample, campaign.seed)
-    return orders.start_numbers(every, campaign.target, campaign.reboot)
+    return orders.start_numbers(every, campaign.target, campaign.reboot, orders.ordered(listed))
 
 
 def _block_numbers(blocks: Iterable[tuple[int | str, int, int]]) -> dict[tuple[int | str, int, int], int]:

@@ -93,11 +93,11 @@ def spec(target: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def submit(host: Host, spec: dict[str, Any]) -> str:
+def submit(host: Host, spec: dict[str, Any], **more: Any) -> str:
     run = str(uuid.uuid4())
     with ssh.Link(host) as link:
-        epoch = link.hello["epoch"] + 1
-        link.call("submit", run=run, epoch=epoch, digest=protocol.digest(spec), spec=spec, timeout_s=120)
+        order = {"run": run, "epoch": link.hello["epoch"] + 1, "digest": protocol.digest(spec), "spec": spec}
+        link.call("submit", **order, **more, timeout_s=120)
     return run
 
 

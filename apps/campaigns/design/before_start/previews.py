@@ -43,7 +43,7 @@ def preview(campaign: Campaign, further: Sequence[Host] | None = None) -> StartP
         runs=runs,
         seconds=longest.seconds,
         known=all(one.known for one in by_host.values()),
-        restarts=sum(plan.restarts(run.spec) for run in runs),
+        restarts=plan.count_restarts(runs, campaign.order),
         shares=shares,
         notes=[note for share in shares for note in placement.notes(share, by_host[share.host].longest_s, now)],
     )
@@ -69,11 +69,13 @@ def _preview_on(campaign: Campaign) -> StartPreview:
     learned = queries.estimates(loader)
     specs = {run.digest: run.spec for run in planned}
     took = {digest: learned.seconds(spec) for digest, spec in specs.items()}
+    restarts = plan.count_restarts(planned, campaign.order)
+    saved = sum(plan.restarts(run.spec) for run in planned) - restarts
     return StartPreview(
         planned,
-        seconds=sum(took[run.digest] for run in planned),
+        seconds=sum(took[run.digest] for run in planned) - saved * learned.restart_s,
         known=all(map(learned.knows, specs.values())),
-        restarts=sum(plan.restarts(run.spec) for run in planned),
+        restarts=restarts,
         restart_s=learned.restart_s,
         restart_known=learned.restart_is_measured,
         longest_s=max(took.values(), default=0.0),

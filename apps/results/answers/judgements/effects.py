@@ -46,10 +46,11 @@ def _crossed(judged: JudgedCampaign) -> stats.Crossed:
 
 
 def _plots(campaign: Campaign) -> frozenset[str]:
-    """Return the factors that need a new cluster or server start, if runs share a start."""
+    """Return the factors that need a new boot, cluster or server start, if runs share one."""
     if not starts_of(campaign):
         return frozenset()
-    return frozenset(factor.name for factor in orders.costly(factors.read(campaign.factors)))
+    plots = orders.whole_plots(factors.read(campaign.factors), campaign.target, campaign.reboot)
+    return frozenset(factor.name for factor in plots)
 
 
 def _interactions(judged: JudgedCampaign, crossed: stats.Crossed) -> Iterator[Judgement]:

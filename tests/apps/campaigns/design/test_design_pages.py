@@ -309,3 +309,15 @@ def test_an_order_that_groups_runs_says_whether_they_share_a_start(
 
     assert "affects whole groups" in threat
     assert threat.endswith(ending)
+
+
+def test_an_order_that_groups_runs_by_boot_says_that_they_share_it(db: None) -> None:
+    boots = [{"label": str(n), "set": {"settings.kernel_command_line.skew_tick": n}} for n in (0, 1)]
+    clients = [{"label": str(n), "set": {"workload.clients": n}} for n in (1, 2)]
+    factors = [{"name": "skew_tick", "levels": boots}, {"name": "clients", "levels": clients}]
+    campaign = Campaign(factors=factors, order="fewest_restarts", seed=1)
+
+    (threat,) = descriptions.threats(campaign)
+
+    assert threat.startswith("Runs with the same skew_tick are grouped")
+    assert threat.endswith("CIs between boots of the host are wider, because they include the variation between boots.")

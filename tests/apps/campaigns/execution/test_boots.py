@@ -121,3 +121,74 @@ def test_a_host_that_boots_has_the_time_that_the_setting_names() -> None:
 
     assert restart is not None and restart.is_in_time and restart.limit_s == 1800
     assert late is not None and not late.is_in_time
+
+
+def grouped(host: Host, order: str = "fewest_restarts", **fields: Any) -> Campaign:
+    """Two blocks of two boots with two runs each."""
+    boots = [{"label": f"skew_tick {n}", "set": {"settings.kernel_command_line.skew_tick": n}} for n in (0, 1)]
+    pools = [{"label": size, "set": {"settings.postgresql.shared_buffers": size}} for size in ("64MB", "128MB")]
+    factors = [{"name": "boot", "levels": boots}, {"name": "memory", "levels": pools}]
+    return make_campaign(host=host, factors=factors, repetitions=2, order=order, **fields)
+
+
+def test_in_the_order_fewest_restarts_the_runs_of_a_boot_need_two_restarts(db: None) -> None:
+    shared, single = (previews.preview(grouped(host_of(), order)) for order in ("fewest_restarts", "as_given"))
+
+    assert (shared.restarts, single.restarts) == (8, 16)
+    assert single.seconds - shared.seconds == 8 * plan.REBOOT_S
+
+
+def test_a_run_leaves_its_boot_only_to_the_next_run_of_its_block_that_needs_the_same(operator: User) -> None:
+    campaign = grouped(host_of())
+    services.start_campaign(campaign, by=operator)
+
+    runs = list(campaign.runs.order_by("position"))
+
+    assert [keeps(run) for run in runs] == [True, False, True, False, True, False, True, False]
+
+
+@pytest.mark.parametrize("change", ["as_given", "paused", "retried", "other parameters", "outside the window"])
+def test_a_run_leaves_no_boot_if(operator: User, change: str) -> None:
+    campaign = grouped(host_of(), "as_given" if change == "as_given" else "fewest_restarts")
+    services.start_campaign(campaign, by=operator)
+    first, second = campaign.runs.order_by("position")[:2]
+    if change == "paused":
+        Campaign.objects.update(state=Campaign.State.PAUSED)
+    if change == "retried":
+        Run.objects.filter(pk=second.pk).update(retry_of=campaign.runs.order_by("position")[7])
+    if change == "outside the window":
+        tomorrow = (timezone.now().weekday() + 2) % 7
+        Host.objects.update(windows=[{"days": [tomorrow], "from": "01:00", "to": "02:00"}], time_zone="UTC")
+        first = Run.objects.get(pk=first.pk)
+    if change == "other parameters":
+        second.spec["settings"]["kernel_command_line"]["mitigations"] = "off"
+        second.save()
+
+    assert not keeps(first)
+
+
+def test_limits_of_time_do_not_need_another_boot(operator: User) -> None:
+    campaign = grouped(host_of())
+    services.start_campaign(campaign, by=operator)
+    first, second = campaign.runs.order_by("position")[:2]
+    second.spec["settings"]["kernel_command_line"]["contact_limit_s"] = 60
+    second.save()
+
+    assert keeps(first)
+
+
+def test_runs_that_share_boots_do_not_say_how_long_a_restart_takes(operator: User) -> None:
+    campaign = grouped(host_of())
+    services.start_campaign(campaign, by=operator)
+    for run in campaign.runs.all():
+        run.manifest = {"timings": {"REBOOTING": 10.0}}
+        end_run(run)
+
+    assert previews.preview(campaign).restart_s == plan.REBOOT_S
+
+
+def keeps(run: Run) -> bool:
+    """Whether the run is to keep its boot when it is submitted; afterwards it has ended."""
+    is_left = Job(run, run, has_started=True).leaves_boot
+    end_run(run)
+    return is_left

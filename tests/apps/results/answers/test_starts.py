@@ -72,6 +72,28 @@ def test_runs_of_a_private_cluster_share_no_starts(admin: User) -> None:
     assert {level.method for level in campaign_table(campaign).levels[1:]} == {"Dunnett on logs, within blocks"}
 
 
+def test_runs_of_private_clusters_share_boots_but_no_starts_of_the_server() -> None:
+    boots = {name: {"settings.kernel_command_line.skew_tick": number} for number, name in enumerate(("0", "1"))}
+    memory = {size: {"settings.postgresql.shared_buffers": size} for size in ("1GB", "2GB")}
+    both = [{"boot": Level(a, boots[a]), "memory": Level(b, memory[b])} for a in boots for b in memory]
+    alone = [{"boot": Level(a, boots[a])} for a in boots]
+
+    starts = orders.start_numbers(both, {})
+
+    assert starts == {"0, 1GB": [0], "0, 2GB": [0], "1, 1GB": [1], "1, 2GB": [1]}
+    assert orders.start_numbers(alone, {}) == {}
+
+
+def test_runs_share_nothing_across_levels_of_a_factor_with_its_own_order() -> None:
+    boots = {name: {"settings.kernel_command_line.skew_tick": number} for number, name in enumerate(("0", "1"))}
+    cells = [{"boot": Level(a, boots[a]), "clients": Level(b, {})} for a in boots for b in ("1", "2")]
+
+    shared, own_order = orders.start_numbers(cells, {}), orders.start_numbers(cells, {}, ordered=["clients"])
+
+    assert len(set(map(tuple, shared.values()))) == 2 and own_order == {}
+    assert orders.start_numbers([{"clients": cell["clients"]} for cell in cells[:2]], {}, ordered=["clients"]) == {}
+
+
 def test_levels_of_an_existing_cluster_share_a_start_only_if_they_need_no_restart() -> None:
     memory = {"default": {}, "2GB": {"settings.postgresql.shared_buffers": "2GB"}}
     live = {"off": {}, "on": {"settings.postgresql.wal_compression": "on"}}
