@@ -1,7 +1,13 @@
-"""Databases of the tests: each worker copies a migrated one (embedded/temporary.py), and tests leave it empty."""
+"""Databases of the tests: each worker copies a migrated one (embedded/temporary.py), and tests leave it empty.
+
+Rows that a test rolls back stay in the files until a vacuum. If autovacuum comes while a test has its rows in an open
+transaction, it counts none of them: the planner then expects one row in each table, and joins thousands by nested loops
+until the next vacuum. So autovacuum is off, and each worker vacuums its database between two tests.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +25,34 @@ LEFT = {"django_content_type", "auth_permission"}
 def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
     """Django still runs the migrations that the copy lacks."""
     connection.settings_dict["TEST"]["TEMPLATE"] = MIGRATED
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: Any) -> None:
+    with django_db_blocker.unblock():
+        tables = [connection.ops.quote_name(name) for name in connection.introspection.table_names()]
+        off = "; ".join(f"alter table {table} set (autovacuum_enabled = off)" for table in tables)
+        with connection.cursor() as cursor:
+            cursor.execute(off)
+    request.config.pluginmanager.register(Vacuum(tables, django_db_blocker))
+
+
+class Vacuum:
+    """Vacuums the tables between two tests, if the last time is `EVERY_S` ago."""
+
+    EVERY_S = 20.0
+
+    def __init__(self, tables: Sequence[str], blocker: Any) -> None:
+        self.statement = f"vacuum (skip_locked) {', '.join(tables)}"
+        self.blocker = blocker
+        self.at = time.monotonic()
+
+    def pytest_runtest_logstart(self) -> None:
+        if time.monotonic() - self.at < self.EVERY_S or connection.in_atomic_block:
+            return
+        with self.blocker.unblock(), connection.cursor() as cursor:
+            cursor.execute(self.statement)
+        self.at = time.monotonic()
 
 
 def deletions(
