@@ -225,13 +225,12 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 REDIS_PASSWORD: str = env.secret("PROVING_REDIS_PASSWORD", default="")
 CACHES = {
     "default": {
-        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "BACKEND": "apps.web.json_cache.JsonCache",
         "LOCATION": stores.redis_url(
             "PROVING_CACHE_URL", env.secret_url("PROVING_CACHE_URL"), REDIS_PASSWORD, CA_BUNDLE
         ),
         # Version 1 had pickled values.
         "VERSION": 2,
-        "OPTIONS": {"serializer": "apps.web.json_cache.JsonSerializer"},
     }
 }
 

@@ -1,4 +1,4 @@
-"""Serializer of the cache: JSON, so that an attacker who can write to the cache cannot run code here."""
+"""The cache: JSON in Redis, so that an attacker who can write to it cannot run code here."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 import orjson
+from django.core.cache.backends.redis import RedisCache, RedisCacheClient
 
 log = logging.getLogger(__name__)
 
@@ -24,3 +25,23 @@ class JsonSerializer:
         except orjson.JSONDecodeError as error:
             log.warning("a value of the cache is ignored: %s", error)
             return None
+
+
+class OneClient(RedisCacheClient):
+    """Django creates a client of Redis for each command, which takes longer than the command."""
+
+    _made: Any = None
+
+    def get_client(self, key: Any = None, *, write: bool = False) -> Any:
+        """The client of this thread; there is only one server."""
+        if self._made is None:
+            self._made = super().get_client(key, write=write)
+        return self._made
+
+
+class JsonCache(RedisCache):
+    """The cache of the server."""
+
+    def __init__(self, server: Any, params: dict[str, Any]) -> None:
+        super().__init__(server, {**params, "OPTIONS": {"serializer": JsonSerializer}})
+        self._class = OneClient
