@@ -26,7 +26,7 @@ from tests.servers.ground import Ground, prepare
 from tests.session.alone import alone
 
 FIRST_CACHE_DB = 8  # of the 16 of the tests' Valkey; the server uses the first ones
-PLUGINS = ("agent_builds", "databases", "memory", "needs", "reports", "static_files", "tiers")
+PLUGINS = ("agent_builds", "bytecode", "databases", "memory", "needs", "reports", "static_files", "tiers")
 pytest_plugins = [*(f"tests.session.{name}" for name in PLUGINS), "pytester"]
 # Their package comes with `make e2e`; the other tests do without.
 collect_ignore = [] if find_spec("playwright") else ["e2e"]
