@@ -10,7 +10,10 @@ from urllib.parse import parse_qsl
 import pytest
 from django.apps import apps
 from django.conf import settings
+from django.core.cache import cache
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import resolve, reverse
 from django.utils import timezone
 
@@ -73,7 +76,7 @@ def _everything() -> dict[str, list[Any]]:
     """All rows except cached answers, which contain nothing new."""
     ours = ("accounts", "hosts", "tuning", "campaigns", "results", "searches", "decisions")
     models = [model for label in ours for model in apps.get_app_config(label).get_models() if model is not CachedAnswer]
-    return {model.__name__: sorted(map(repr, model.objects.values_list())) for model in models}
+    return {model.__name__: sorted(map(repr, model.objects.order_by().values_list())) for model in models}
 
 
 @pytest.mark.parametrize(
@@ -135,22 +138,19 @@ def status(client: Client, link: str) -> int:
     return answer.status_code
 
 
-@pytest.mark.parametrize(
-    ("name", "queries"),
-    [
-        ("home", 30),
-        ("host_list", 4),
-        ("profile_list", 3),
-        ("workload_list", 3),
-        ("dataset_list", 4),
-        ("campaign_list", 4),
-        ("recipe_list", 4),
-        ("timeline", 9),
-    ],
-)
-def test_the_number_of_queries_of_a_list_does_not_grow_with_its_length(
-    client: Client, team: dict[str, Any], django_assert_max_num_queries: Any, name: str, queries: int
-) -> None:
+QUERIES = {
+    "home": 30,
+    "host_list": 4,
+    "profile_list": 3,
+    "workload_list": 3,
+    "dataset_list": 4,
+    "campaign_list": 4,
+    "recipe_list": 4,
+    "timeline": 9,
+}
+
+
+def test_the_number_of_queries_of_a_list_does_not_grow_with_its_length(client: Client, team: dict[str, Any]) -> None:
     client.force_login(team["admin"])
     populate.finished(team["operator"], team["host"], name="another")
     populate.profile(team["tuner"], "another")
@@ -159,8 +159,17 @@ def test_the_number_of_queries_of_a_list_does_not_grow_with_its_length(
     populate.preparation(team["operator"], other, team["host"], timezone.now())
     populate.host("another")
 
-    with django_assert_max_num_queries(queries):
-        client.get(reverse(name))
+    made = {name: _queries(client, reverse(name)) for name in QUERIES}
+
+    assert {name: count for name, count in made.items() if count > QUERIES[name]} == {}
+
+
+def _queries(client: Client, url: str) -> int:
+    """Of a page of which nothing is cached yet."""
+    cache.clear()
+    with CaptureQueriesContext(connection) as queries:
+        assert client.get(url).status_code == 200
+    return len(queries)
 
 
 def test_no_line_of_a_template_is_longer_than_250_characters() -> None:
