@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tests.lab.machines.image import INITRD, KERNEL
 from tests.lab.machines.lab import LAB, LabError, emulator_pid, locked
+from tests.lab.machines.loaders import LOADERS
 from tests.lab.machines.topologies import Topology
 
 QEMU = "qemu-system-x86_64"
@@ -28,7 +29,7 @@ ACCELERATORS = ("auto", "kvm", "tcg")
 SPARE_MB = 512
 RDTSC = bytes.fromhex("0f31 48c1e220 4809d0 c3")  # rdtsc; shl rdx, 32; or rax, rdx; ret
 KILL_S = 60.0
-INSTALLED = "grub"  # a file in the state directory of a machine that has GRUB on its disk
+INSTALLED = "installed"  # a file in the state directory of a machine that has a boot loader on its disk
 
 
 def accelerator() -> str:
@@ -69,7 +70,8 @@ def check_memory(topology: Topology) -> None:
 
 def arguments(topology: Topology, state: Path, accel: str, port: int) -> list[str]:
     """The command that boots a machine from its disk, its SSH server forwarded from a port of loopback."""
-    root = "/dev/vda1" if topology.has_grub else "/dev/vda"
+    loader = LOADERS.get(topology.loader)
+    root = "/dev/vda1" if topology.loader == "grub" else "/dev/vda"
     append = f"root={root} rw {kernel_parameters(accel)}"
     kernel = ["-kernel", str(KERNEL), "-initrd", str(INITRD), "-append", append]
     if (state / INSTALLED).exists():
@@ -86,7 +88,8 @@ def arguments(topology: Topology, state: Path, accel: str, port: int) -> list[st
         *kernel,
         # Nothing of the disk stays in this machine's cache: a killed emulator is a power cut.
         *("-drive", f"file={state / 'disk.qcow2'},if=none,id=disk,cache=none,discard=unmap"),
-        *("-device", "virtio-blk-pci,drive=disk", "-device", "virtio-rng-pci"),
+        *("-device", "virtio-blk-pci,drive=disk", *(loader.firmware(state) if loader else [])),
+        *("-device", "virtio-rng-pci"),
         *("-netdev", f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22"),
         *("-device", "virtio-net-pci,netdev=net,romfile=", "-serial", f"file:{state / 'serial.log'}"),
     ]
@@ -95,8 +98,11 @@ def arguments(topology: Topology, state: Path, accel: str, port: int) -> list[st
 def kernel_parameters(accel: str) -> str:
     """Parameters that a kernel needs on this emulator."""
     parameters = "console=ttyS0 quiet panic=10"
-    # By default Linux reads the time from the emulated HPET, one CPU at a time.
-    return parameters if accel == "kvm" else f"{parameters} tsc=reliable clocksource=tsc{_tsc_frequency()}"
+    if accel == "kvm":
+        return parameters
+    # By default Linux reads the time from the emulated HPET, one CPU at a time. On a busy host, an emulated timer can
+    # fail the check at boot: a machine with UEFI then hung, or did not find its disk.
+    return f"{parameters} no_timer_check tsc=reliable clocksource=tsc{_tsc_frequency()}"
 
 
 def _tsc_frequency() -> str:

@@ -20,6 +20,8 @@ PACKAGES = (
         "kexec-tools",
         "grub-pc-bin",
         "grub2-common",
+        "fdisk",
+        "dosfstools",
     ),
 )
 # Written before the packages are installed.
@@ -35,13 +37,10 @@ FIRST = {
     "etc/hostname": "lab\n",
     "etc/hosts": "127.0.0.1 localhost\n127.0.1.1 lab\n::1 localhost\n",
 }
-# Of machines that boot with GRUB: {parameters} of the kernel are those that others get from the emulator.
-GRUB_DEFAULTS = """GRUB_DEFAULT=0
-GRUB_TIMEOUT=1
-GRUB_TERMINAL=serial
-GRUB_CMDLINE_LINUX="{parameters}"
-"""
-INSTALL_GRUB = "sudo tee /etc/default/grub > /dev/null && sudo grub-install /dev/vda && sudo update-grub && sudo sync"
+SYSTEMD_BOOT = "/opt/systemd-boot"  # has packages whose installation would change the other machines
+DOWNLOAD_SYSTEMD_BOOT = (
+    f"mkdir {SYSTEMD_BOOT} && cd {SYSTEMD_BOOT} && apt-get -q download systemd-boot systemd-boot-efi"
+)
 NO_SERVICES = "usr/sbin/policy-rc.d"  # while the image is built
 OTHER_KERNEL = "/opt/other-kernel"  # has the package of another kernel, or nothing if the mirror has none
 DOWNLOAD_OTHER_KERNEL = f"""

@@ -99,6 +99,7 @@ def _install(root: Path, mirror: str, security: str | None) -> None:
     _in_root(root, "apt-get", "-qy", "dist-upgrade")
     _in_root(root, "apt-get", "-qy", "install", *guest.PACKAGES)
     _in_root(root, "sh", "-c", guest.DOWNLOAD_OTHER_KERNEL)
+    _in_root(root, "sh", "-c", guest.DOWNLOAD_SYSTEMD_BOOT)
     _in_root(root, "apt-get", "clean")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.lab.machines import emulator, guest
 from tests.lab.machines.image import DISK, DISK_SIZE, PARTITIONED, ensure_image
 from tests.lab.machines.lab import KEY, MACHINES, LabError, emulator_pid, locked
+from tests.lab.machines.loaders import LOADERS
 from tests.lab.machines.topologies import Topology
 
 BOOT_S = {"kvm": 180.0, "tcg": 600.0}
@@ -45,27 +46,30 @@ class Machine:
                 self._start()
         # Not from `began`: building the image can take longer than a boot may.
         self._wait_for_ssh(time.monotonic() + BOOT_S[self.accelerator])
-        if self.topology.has_grub and not (self._state / emulator.INSTALLED).exists():
-            self._install_grub()
+        if self.topology.loader and not (self._state / emulator.INSTALLED).exists():
+            self._install_loader()
             return self.up()
         return time.monotonic() - began
 
-    def _install_grub(self) -> None:
-        """Install GRUB in the machine, which booted without it, and stop the machine."""
-        text = guest.GRUB_DEFAULTS.format(parameters=emulator.kernel_parameters(self.accelerator))
-        self.shell(guest.INSTALL_GRUB, stdin=text.encode(), limit_s=600)
+    def _install_loader(self) -> None:
+        """Install the boot loader in the machine, which booted without it, and stop the machine."""
+        loader = LOADERS[self.topology.loader]
+        text = loader.defaults.format(parameters=emulator.kernel_parameters(self.accelerator))
+        self.shell(loader.install, stdin=text.encode(), limit_s=600)
         self.shell("sudo systemctl poweroff", check=False)
         emulator.wait_until_ended(self._state, BOOT_S[self.accelerator])
         (self._state / emulator.INSTALLED).touch()
 
     def _start(self) -> None:
         emulator.check_memory(self.topology)
+        if self.topology.loader:
+            LOADERS[self.topology.loader].check()
         accel = emulator.accelerator()
         self._state.mkdir(parents=True, exist_ok=True)
         disk = self._state / "disk.qcow2"
         if not disk.exists():
             self._known_hosts.unlink(missing_ok=True)
-            image = PARTITIONED if self.topology.has_grub else DISK
+            image = PARTITIONED if self.topology.loader == "grub" else DISK
             base = ["-b", str(image), "-F", "raw", str(disk), DISK_SIZE]
             subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", *base], check=True)
         (self._state / "accelerator").write_text(accel)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tests.lab.machines.loaders import LOADERS
+
 LOCAL = 10  # a node's distance to itself, fixed by ACPI
 
 
@@ -19,7 +21,7 @@ class Topology:
     nodes: tuple[Node, ...]
     distances: tuple[tuple[int, ...], ...]
     threads: int = 1  # of each core
-    has_grub: bool = False  # boots from its own disk; the others get their kernel from the emulator
+    loader: str = ""  # of machines that boot from their own disks; the others get their kernel from the emulator
 
     @property
     def cpus(self) -> int:
@@ -37,7 +39,8 @@ class Topology:
     def __str__(self) -> str:
         nodes = (f"node {number}: {node.cpus} CPUs, {node.memory_mb} MiB" for number, node in enumerate(self.nodes))
         threads = f"; {self.threads} threads of each core" if self.threads > 1 else ""
-        return f"{self.name}: {'; '.join(nodes)}{threads}{'; boots with GRUB' if self.has_grub else ''}"
+        loader = f"; boots with {LOADERS[self.loader].title}" if self.loader else ""
+        return f"{self.name}: {'; '.join(nodes)}{threads}{loader}"
 
 
 TOPOLOGIES = {
@@ -60,7 +63,8 @@ TOPOLOGIES = {
         Topology("cpu-only", (Node(2, 3072), Node(2, 0)), ((10, 20), (20, 10))),
         # SMT that the kernel can switch off.
         Topology("two-threads", (Node(4, 2048),), ((10,),), threads=2),
-        Topology("with-grub", (Node(4, 2048),), ((10,),), has_grub=True),
+        Topology("with-grub", (Node(4, 2048),), ((10,),), loader="grub"),
+        Topology("with-systemd-boot", (Node(4, 2048),), ((10,),), loader="systemd-boot"),
     )
 }
 DEFAULT = TOPOLOGIES["two-nodes"]
