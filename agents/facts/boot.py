@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable, Iterator, Optional
 
-from ..host import cmdline, grub
+from ..host import cmdline
+from ..host.loaders import grub
 from ..host.system import System
 from .storage import mounts
 

@@ -21,7 +21,7 @@ Entries   write {setting, key, original, wanted, persistence}   applied {of, fou
           boot {setting, key, original, wanted, version,        booted {of, found, conflicts}: the host has its own line
           release, kernel, way, environment, mark, before,      again. With kept: the boot is left to the next run, see
           facts}                                                recovery/kept_boot.py
-          (kernel: the release of the run's; environment: GRUB's block with our variable, or ""; mark: parameter that
+          (kernel: the release of the run's; environment: of the loader's variable, or ""; mark: parameter that
           identifies the boot; before: id of the boot that it ended; facts: of the host before it)
           leaving {of, outcome, error, conflicts, extra}: how the run ended, before it restarts the host to restore it
 """

@@ -1,7 +1,7 @@
-"""Boot a host with another command line or kernel: kexec or an entry of GRUB before a run, an ordinary restart after
-it. The default entry of the boot loader is never changed, and GRUB starts ours once. So after a panic or any other
-restart, the host has its own command line and kernel. After a power cut before GRUB has started, that is the second
-start at the latest.
+"""Boot a host with another command line or kernel: kexec or an entry of the boot loader before a run, an ordinary
+restart after it. The default entry of the boot loader is never changed, and it starts ours once. So after a panic or
+any other restart, the host has its own command line and kernel. After a power cut before the boot loader has started,
+that is the second start at the latest.
 
 journal.py describes the entries boot, booted and leaving.
 """
@@ -14,14 +14,16 @@ from ..errors import HostFailure, Interrupted, NotApplied
 from ..facts import full
 from ..facts.boot import KEXEC_LOADED
 from ..facts.boot import boot as boot_facts
-from ..host import cmdline, grub, owned
+from ..host import cmdline, owned
 from ..host.cmdline import FILE
+from ..host.loaders import LOADERS
+from ..host.loaders.base import Loader
 from ..host.system import NO_KEXEC, System
 from ..records import contact
 from ..records.journal import Journal
 from ..records.spool import Record
-from ..settings.base import Plan, grub_entry, kexec
-from ..settings.kernel_command_line import BOOT_LIMIT_S, CONTACT_LIMIT_S, GRUB, NAME
+from ..settings.base import Plan, kexec
+from ..settings.kernel_command_line import BOOT_LIMIT_S, CONTACT_LIMIT_S, NAME
 from ..settings.proofs.kernel_command_line import RELEASE, VERSION
 from . import units
 
@@ -74,19 +76,20 @@ def _leave(run: Run, plan: dict[str, Any]) -> NoReturn:
     original, version = system.text(FILE), system.text(VERSION)
     mark = cmdline.mark(run.job.run)
     plan = {**plan, "line": cmdline.changed(plan["line"], [mark])}
-    way, block = plan["way"], f"{plan['directory']}/{grub.ENVIRONMENT}" if plan["way"] == GRUB else ""
+    way, loader = plan["way"], LOADERS.get(plan["way"])
+    variable = loader.variable(plan) if loader else ""
     values = {"original": original, "wanted": plan["line"], "version": version, "release": system.text(RELEASE)}
     values["kernel"] = plan.get("release", values["release"])
-    boots = {"way": way, "environment": block, "mark": mark, "before": system.boot_id()}
+    boots = {"way": way, "environment": variable, "mark": mark, "before": system.boot_id()}
     run.journal.note("boot", setting=NAME, key=FILE, **values, **boots, facts=full(system))
-    if way == GRUB:
-        _write_entry(run, plan, block)
+    if loader:
+        _write_entry(run, plan, loader, variable)
     else:
         hint = "try the command on the host; lockdown and Secure Boot accept only a signed kernel"
         system.command(kexec(plan)[0], hint)
     limit_s = float(run.settings[NAME].get("boot_limit_s", BOOT_LIMIT_S))
     run.enter("REBOOTING", index=-1, limit_s=limit_s)
-    if way == GRUB:
+    if loader:
         system.restart_cold()
     else:
         system.command(kexec(plan)[1], "see journalctl -b")
@@ -98,25 +101,23 @@ def _leave(run: Run, plan: dict[str, Any]) -> NoReturn:
     raise HostFailure(f"the host did not go down within {limit_s:g} s", "check its console")
 
 
-def _write_entry(run: Run, plan: dict[str, Any], block: str) -> None:
-    """Let GRUB start the entry of the run in the next boot. The variable comes last: without it, the entry does not
-    count."""
-    problem = boot_facts(run.system)["grub"]["problem"]  # the facts of the plan may be older
+def _write_entry(run: Run, plan: dict[str, Any], loader: Loader, variable: str) -> None:
+    """Let the boot loader start the entry of the run in the next boot. The variable comes last: without it, the entry
+    does not count."""
+    problem = boot_facts(run.system)[loader.section]["problem"]  # the facts of the plan may be older
     if problem:
-        raise HostFailure(f"GRUB cannot start an entry once: {problem}", "check the host")
-    if grub.has_next_entry(block):
-        hint = f"restart the host, or run: grub-editenv {block} unset next_entry"
-        raise HostFailure("GRUB is to start another entry next, which the run would prevent", hint)
-    run.journal.put_file(NAME, f"{plan['directory']}/{grub.CUSTOM}", grub_entry(plan, run.job.run))
-    grub.arm(block, run.job.run)
+        raise HostFailure(f"{loader.title} cannot start an entry once: {problem}", "check the host")
+    loader.check_free(variable)
+    run.journal.put_file(NAME, loader.file(plan), loader.entry(plan, run.job.run))
+    loader.arm(variable, run.job.run)
 
 
 def disarm(journal: Journal) -> list[str]:
-    """Ensure that GRUB does not start the entry of the run another time. Returns what failed."""
+    """Ensure that the boot loader does not start the entry of the run another time. Returns what failed."""
     entry = journal.unfinished("boot", "booted")
     try:
         if entry and entry.get("environment"):
-            grub.disarm(entry["environment"])
+            LOADERS[entry["way"]].disarm(entry["environment"])
     except OSError as error:
         return [str(error)]
     return []

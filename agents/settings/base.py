@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Iterator, Optional
 
-from ..host import grub
+from ..host.loaders import LOADERS
 from ..host.system import Process, System
 
 Facts = dict[str, Any]
@@ -76,8 +76,8 @@ class Plan:
     configuration, options of initdb. `unit` is server_prefix in the form of systemd ({"CPUAffinity": "0-3"}).
     `acts` and `sql` show what `act` does: commands, and statements for the running server. `limits` are (file, text) of
     the run's control group, in which PostgreSQL starts. `boot` is {"parameters": [text], "line": all of the command
-    line, "way": "kexec" or "grub", "image", "initrd"} of the kernel that the host boots before anything else, with
-    "directory" and "uuid" of its file system for GRUB, and "release" of another kernel; {} for none."""
+    line, "way": that of boot_with, "image", "initrd"} of the kernel that the host boots before anything else, with the
+    other fields of a boot loader, see host/loaders, and "release" of another kernel; {} for none."""
 
     writes: list[Write] = field(default_factory=list)
     holds: list[Hold] = field(default_factory=list)
@@ -126,15 +126,9 @@ class Plan:
 def _boot_lines(boot: dict[str, Any]) -> list[str]:
     if boot["way"] == "kexec":
         return [shlex.join(argv) for argv in kexec(boot)]
-    text = grub_entry(boot, "RUN")
-    custom, block = (f"{boot['directory']}/{name}" for name in (grub.CUSTOM, grub.ENVIRONMENT))
-    setting = ["grub-editenv", block, "set", f"{grub.VARIABLE}=RUN"]
-    return [f"cat > {custom} << 'END'", *text.splitlines(), "END", shlex.join(setting), "systemctl reboot"]
-
-
-def grub_entry(boot: dict[str, Any], run: str) -> str:
-    """The text of GRUB's file for a plan."""
-    return grub.entry(run, boot["uuid"], boot["image"], boot["initrd"], boot["line"])
+    loader = LOADERS[boot["way"]]
+    text, setting = loader.entry(boot, "RUN"), shlex.join(loader.setting(boot))
+    return [f"cat > {loader.file(boot)} << 'END'", *text.splitlines(), "END", setting, "systemctl reboot"]
 
 
 def kexec(boot: dict[str, Any]) -> list[list[str]]:

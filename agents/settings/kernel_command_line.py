@@ -3,11 +3,11 @@ command line and kernel afterwards."""
 
 from __future__ import annotations
 
-import posixpath
 from typing import Any
 
 from ..errors import Unplannable
-from ..host import cmdline, cpulist, grub
+from ..host import cmdline, cpulist
+from ..host.loaders import LOADERS, grub
 from ..host.system import System
 from ..wire.protocol import BOOT
 from .base import Facts, Plan, Proof, Scene, Setting
@@ -15,7 +15,7 @@ from .proofs.kernel_command_line import CONTROLS, RELEASE, SWITCHES, isolated_by
 
 NAME = BOOT
 BOOT_LIMIT_S, CONTACT_LIMIT_S = 1800, 900
-KEXEC, GRUB = "kexec", "grub"
+KEXEC = "kexec"
 MOST_MEMORY = 0.8  # of the host's, in huge pages: the kernel cannot free them for anything else
 _LIST, _END = r"\d+(-\d+)?(,\d+(-\d+)?)*", r"$(?!\n)"  # Python's $ also stands before a last line break
 _CPUS = {"type": "string", "pattern": f"^{_LIST}{_END}"}
@@ -94,7 +94,7 @@ class KernelCommandLine(Setting):
             },
             "boot_with": {
                 "type": "string",
-                "enum": [KEXEC, GRUB],
+                "enum": [KEXEC, *LOADERS],
                 "title": "Boot with",
                 "description": "kexec, or an entry of GRUB that starts once. Empty: kexec",
             },
@@ -159,17 +159,20 @@ class KernelCommandLine(Setting):
 
 
 def _way(boot: Facts, requested: Any) -> dict[str, str]:
-    """How the host boots: {"way", "image", "initrd"}, with "directory" and "uuid" for GRUB."""
+    """How the host boots: {"way", "image", "initrd"}, with other fields for a boot loader."""
     field = f"{NAME}.boot_with"
-    if requested.get("boot_with") == GRUB:
-        entry = boot["grub"]
+    loader = LOADERS.get(requested.get("boot_with", KEXEC))
+    if loader:
+        entry = boot[loader.section]
         if entry["problem"]:
-            raise Unplannable(field, GRUB, f"a host that can boot an entry of GRUB once; {entry['problem']}")
-        return {"way": GRUB, **{name: entry[name] for name in ("directory", "uuid", "image", "initrd")}}
+            accepted = f"a host that can boot an entry of {loader.title} once; {entry['problem']}"
+            raise Unplannable(field, loader.way, accepted)
+        return {"way": loader.way, **{name: entry[name] for name in loader.fields}}
     if boot["problem"]:
-        # GRUB only by the user's choice, because the agent then writes below /boot.
-        has_grub = "grub" in boot and not boot["grub"]["problem"]  # older agents did not report it
-        hint = f"this host can boot with GRUB: set boot_with to {GRUB}" if has_grub else ""
+        # A boot loader only by the user's choice, because the agent then writes to its directory.
+        reported = [each for each in LOADERS.values() if each.section in boot]  # older agents did not report all
+        able = [each for each in reported if not boot[each.section]["problem"]]
+        hint = f"this host can boot with {able[0].title}: set boot_with to {able[0].way}" if able else ""
         raise Unplannable(field, KEXEC, f"a host that can boot with kexec; {boot['problem']}", hint)
     return {"way": KEXEC, "image": boot["image"], "initrd": boot["initrd"]}
 
@@ -180,21 +183,13 @@ def _with_kernel(boot: dict[str, Any], facts: Facts, release: str) -> dict[str, 
     if release not in kernels:
         hint = "it needs an image and an initial RAM disk in /boot, and a directory in /lib/modules"
         raise Unplannable(field, release, f"an installed kernel: {', '.join(kernels) or 'none was found'}", hint)
-    files = kernels[release]["grub"] if boot["way"] == GRUB else kernels[release]
+    loader = LOADERS.get(boot["way"])
+    files = kernels[release][loader.section] if loader else kernels[release]
     if not (files["image"] and files["initrd"]):
-        accepted = (
-            f"a kernel whose image and initial RAM disk are regular files in the file system of {boot['directory']}"
-        )
+        accepted = loader.kernels(boot) if loader else "a kernel with an image and an initial RAM disk in /boot"
         raise Unplannable(field, release, accepted)
-    line = _with_image(boot["line"], posixpath.basename(files["image"]))
+    line = grub.with_image(boot["line"], files["image"])  # GRUB's parameter is also in a line that kexec repeats
     return {**boot, "image": files["image"], "initrd": files["initrd"], "line": line, "release": release}
-
-
-def _with_image(line: str, name: str) -> str:
-    """The line with the name of another image in the parameter of GRUB, if it is there."""
-    image = cmdline.values(line).get(grub.IMAGE, "")
-    other = posixpath.join(posixpath.dirname(image), name)
-    return line.replace(f"{grub.IMAGE}={image}", f"{grub.IMAGE}={other}", 1) if image else line
 
 
 def parameters_of(requested: Any) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from agents.host import grub
+from agents.host.loaders import grub
 from agents.settings.kernel_command_line import NAME
 from tests.agents.booting import DEFAULT, IMAGE, OWN, Bootable, Host
 from tests.agents.dying import RUN

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agents.host import grub
+from agents.host.loaders import grub
 from agents.host.system import System
 from agents.postgres.service import Service
 from agents.records import journal

@@ -9,7 +9,7 @@ import pytest
 
 from agents import console
 from agents.facts import core
-from agents.host import grub
+from agents.host.loaders import grub
 from agents.settings import SETTINGS
 from tests.agents.booting import MOST_KILLS, count_kills
 from tests.agents.booting_grub import ADMIN, LINE, UUID, GrubHost

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from agents.facts.boot import boot
-from agents.host import cmdline, grub
+from agents.host import cmdline
+from agents.host.loaders import grub
 from tests.agents.fakes import FakeSystem
 
 UUID = "0a1b2c3d-1111-2222-3333-444455556666"

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import errno
 import os
+import posixpath
 import re
 
-from . import owned
+from ...errors import HostFailure
+from .. import cmdline, owned
+from .base import Boot, Loader
 
 CUSTOM, ENVIRONMENT = "custom.cfg", "grubenv"
 IMAGE = "BOOT_IMAGE"  # GRUB puts this parameter in front of each command line
@@ -48,6 +51,13 @@ def entry(run: str, uuid: str, image: str, initrd: str, line: str) -> str:
     values = {"KERNEL": image, "INITRD": initrd, "UUID": uuid, "RUN": run, "VARIABLE": VARIABLE}
     values["PARAMETERS"] = parameters
     return re.sub("|".join(values), lambda match: values[match.group()], _TEXT)
+
+
+def with_image(line: str, image: str) -> str:
+    """The line with the name of another image in GRUB's parameter, if it is there."""
+    present = cmdline.values(line).get(IMAGE, "")
+    other = posixpath.join(posixpath.dirname(present), posixpath.basename(image))
+    return line.replace(f"{IMAGE}={present}", f"{IMAGE}={other}", 1) if present else line
 
 
 def check_block(block: bytes) -> str:
@@ -101,3 +111,34 @@ def _write(path: str, block: bytes) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+class Grub(Loader):
+    way, title = "grub", "GRUB"
+    fields = ("directory", "uuid", "image", "initrd")
+
+    def file(self, boot: Boot) -> str:
+        return f"{boot['directory']}/{CUSTOM}"
+
+    def entry(self, boot: Boot, run: str) -> str:
+        return entry(run, boot["uuid"], boot["image"], boot["initrd"], boot["line"])
+
+    def variable(self, boot: Boot) -> str:
+        return f"{boot['directory']}/{ENVIRONMENT}"
+
+    def setting(self, boot: Boot) -> list[str]:
+        return ["grub-editenv", self.variable(boot), "set", f"{VARIABLE}=RUN"]
+
+    def kernels(self, boot: Boot) -> str:
+        return f"a kernel whose image and initial RAM disk are regular files in the file system of {boot['directory']}"
+
+    def check_free(self, variable: str) -> None:
+        if has_next_entry(variable):
+            hint = f"restart the host, or run: grub-editenv {variable} unset next_entry"
+            raise HostFailure("GRUB is to start another entry next, which the run would prevent", hint)
+
+    def arm(self, variable: str, run: str) -> None:
+        arm(variable, run)
+
+    def disarm(self, variable: str) -> None:
+        disarm(variable)
