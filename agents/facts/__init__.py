@@ -22,7 +22,8 @@ A fact that the kernel does not provide is left out, or "" or [] if the field is
     boot             kexec: path of the program; image, initrd: of the running kernel; problem: why the host cannot boot
                      it with another command line; each "" for none
       .grub          directory, uuid of its file system; image, initrd: paths there; problem: the same for GRUB
-      .kernels       [{"release", "image", "initrd", "grub": {"image", "initrd"}}]
+      .systemd_boot  directory of its partition; image, initrd: paths there; problem: the same for systemd-boot
+      .kernels       [{"release", "image", "initrd", "grub": {"image", "initrd"}, "systemd_boot": the same}]
     sysctls          {"vm.swappiness": "60", ...}: see SYSCTLS in kernel.py
     block_devices    [{"name", "kb", "model", "scheduler", "schedulers", "read_ahead_kb", "nr_requests", "rq_affinity",
                      "rotational", "queue_depth" (SCSI), "write_cache", "logical_block_bytes", "physical_block_bytes",

@@ -1,4 +1,4 @@
-"""Whether this host can boot with another command line or kernel: with kexec, or with an entry of GRUB."""
+"""Whether this host can boot with another command line or kernel: with kexec, or with an entry of its boot loader."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Callable, Iterator, Optional
 from ..host import cmdline
 from ..host.loaders import grub
 from ..host.system import System
+from . import systemd_boot
 from .storage import mounts
 
 KEXEC_LOADED, KEXEC_DISABLED = "/sys/kernel/kexec_loaded", "/proc/sys/kernel/kexec_load_disabled"
@@ -23,29 +24,36 @@ LAYERS = ("dm", "md", "../md")  # in /sys, of LVM, encryption and RAID, and of a
 
 def boot(system: System) -> dict[str, Any]:
     """{"kexec": path of the program, "image", "initrd": those of the running kernel, "problem": why the host cannot
-    boot with kexec, "grub": {"directory", "uuid" of its file system, "image", "initrd": their paths there, "problem"}},
-    each text "" for none, and "kernels": those that are installed, [{"release", "image", "initrd", "grub": {"image",
-    "initrd": as above}}]."""
+    boot with kexec, "grub": {"directory", "uuid" of its file system, "image", "initrd": their paths there, "problem"},
+    "systemd_boot": see systemd_boot.py}, each text "" for none, and "kernels": those that are installed, [{"release",
+    "image", "initrd", "grub": {"image", "initrd": as above}, "systemd_boot": the same}]."""
     release = system.text("/proc/sys/kernel/osrelease")
     paths = {"kexec": system.which("kexec"), "image": _file(system, IMAGES, release)}
     paths["initrd"] = _file(system, INITRDS, release)
-    problem, points = _problem(system, paths), mounts(system)
+    own = _problem(system)
+    problem, with_entry = own or _problem_of_files_in_boot(paths), systemd_boot.read(system, own)
+    points = mounts(system)
     directory = next((each for each in GRUB_DIRECTORIES if system.exists(f"{each}/grub.cfg")), "")
     mount = _mount(points, directory)
     inside = functools.partial(_inside, points, mount)
     grub_facts = _grub(system, problem, mount, directory, {name: inside(paths[name]) for name in ("image", "initrd")})
-    kexec_problem, kernels = problem or _problem_of_kexec(system, paths), _kernels(system, inside)
-    return {**paths, "problem": kexec_problem, "grub": grub_facts, "kernels": list(kernels)}
+    kernels = list(_kernels(system, inside, systemd_boot.kernels(system, with_entry["directory"])))
+    facts = {"grub": grub_facts, "systemd_boot": with_entry, "kernels": kernels}
+    return {**paths, "problem": problem or _problem_of_kexec(system, paths), **facts}
 
 
-def _kernels(system: System, inside: Callable[[str], str]) -> Iterator[dict[str, Any]]:
-    """Installed kernels that have an image, an initial RAM disk and modules."""
+def _kernels(
+    system: System, inside: Callable[[str], str], entries: dict[str, dict[str, str]]
+) -> Iterator[dict[str, Any]]:
+    """Installed kernels that have an image, an initial RAM disk and modules. `entries`: those of systemd-boot."""
+    none = {"image": "", "initrd": ""}
     for release in system.names(MODULES):
         files = {"image": _file(system, IMAGES, release), "initrd": _file(system, INITRDS, release)}
-        if all(files.values()):
+        files = files if all(files.values()) else none
+        if files["image"] or release in entries:
             # A link could lead to another file system.
             places = {name: "" if system.link(path) else inside(path) for name, path in files.items()}
-            yield {"release": release, **files, "grub": places}
+            yield {"release": release, **files, "grub": places, "systemd_boot": entries.get(release, none)}
 
 
 def _file(system: System, names: tuple[str, ...], release: str) -> str:
@@ -53,10 +61,15 @@ def _file(system: System, names: tuple[str, ...], release: str) -> str:
     return next(filter(system.exists, paths), "") if release else ""
 
 
-def _problem(system: System, paths: dict[str, str]) -> str:
-    """Why the host cannot boot in either way, and what to do; "" if it can."""
+def _problem(system: System) -> str:
+    """Why the host cannot boot in any way, and what to do; "" if it can."""
     if not system.exists("/run/systemd/system") or system.text("/run/systemd/container"):
         return "systemd is not PID 1 of the machine: use a host outside of containers"
+    return ""
+
+
+def _problem_of_files_in_boot(paths: dict[str, str]) -> str:
+    """Why neither kexec nor GRUB can be used."""
     for name in ("image", "initrd"):
         if not paths[name]:
             return f"/boot has no {name} of the running kernel: restart the host if its kernel was upgraded"

@@ -14,9 +14,14 @@ _MARK = "proving_ground.run"  # the kernel ignores parameters of modules that it
 _END = "--"  # what follows it is for init, not for the kernel
 
 
+def words(line: str) -> list[str]:
+    """The parameters of the kernel and of init."""
+    return _PARAMETER.findall(line)
+
+
 def parameters(line: str) -> list[str]:
     """The parameters of the kernel, which end at `--`: a=1, b="x y"."""
-    listed = _PARAMETER.findall(line)
+    listed = words(line)
     return listed[: listed.index(_END)] if _END in listed else listed
 
 
@@ -45,7 +50,7 @@ def changed(line: str, wanted: list[str]) -> str:
         replaced |= set(_PAGES)
     if sorted(each for each in present if name_of(each) in replaced) == sorted(wanted):
         return line
-    rest = _PARAMETER.findall(line)[len(present) :]
+    rest = words(line)[len(present) :]
     others = [each for each in present if name_of(each) not in replaced]
     panic = [] if values(line).get(PANIC, "0").lstrip("-") not in ("", "0") else [f"{PANIC}={PANIC_S}"]
     others = [each for each in others if not panic or name_of(each) != PANIC]

@@ -2,6 +2,7 @@
 
 Entries   write {setting, key, original, wanted, persistence}   applied {of, found}   restored {of, found, conflict, by}
           (persistence "runtime": the value of a kernel file; "persistent": a file's whole text, null for no file;
+          in_place: not replaced atomically
           reset_by: the key with which the kernel changes this one, to its own default)
           process {purpose, pid, start, directory}              ended {of}
           undoing {cause}: from now on the files that this key resets have the kernel's values
@@ -131,11 +132,15 @@ class Journal:
             raise NotApplied(setting, f"{write.key} = {write.wanted}", actual)
         return {**entries[0], "found": actual}
 
-    def put_file(self, setting: str, path: str, content: str, owner: Optional[tuple[int, int]] = None) -> Record:
-        """The same for a file of the agent that survives a restart of the host. The journal has its old content."""
+    def put_file(
+        self, setting: str, path: str, content: str, owner: Optional[tuple[int, int]] = None, in_place: bool = False
+    ) -> Record:
+        """The same for a file of the agent that survives a restart of the host. The journal has its old content.
+        `in_place`: on a file system that cannot replace a file atomically, such as FAT."""
         entry = {"key": path, "persistence": "persistent", "owner": owner}
         original = present(self._system, entry)
-        entry = self._note(setting, path, original, content, "persistent", owner=owner)
+        more = {"in_place": True} if in_place else {}
+        entry = self._note(setting, path, original, content, "persistent", owner=owner, **more)
         actual = self._write(entry, content, 0.0)
         self._append(entry="applied", of=entry["seq"], found=actual)
         if actual != content:
@@ -155,7 +160,7 @@ class Journal:
         key = entry["key"]
         try:
             if entry["persistence"] == "persistent":
-                _replace(key, value, entry.get("owner"))
+                _replace(key, value, entry.get("owner"), entry.get("in_place", False))
             else:
                 self._system.write(key, value or "")
         except OSError as error:
@@ -249,6 +254,8 @@ class Journal:
         applied = [record["found"] for record in self.records if record.get("of") == entry["seq"]]
         if actual in (entry["wanted"], *applied):
             return True
+        if entry.get("in_place") and not applied:
+            return True  # the power was cut during the write, which leaves any part of it
         # Died between write and mark: the kernel may have come part of the way (huge pages are counted up one by one).
         ends = [
             value for value in (entry["original"], entry["wanted"], actual) if value is not None and value.isdigit()
@@ -317,9 +324,12 @@ def _picked(entry: Record) -> Record:
     return {"key": entry["key"], "original": entry["original"], "ours": entry["wanted"]}
 
 
-def _replace(path: str, content: Optional[str], owner: Optional[tuple[int, int]]) -> None:
+def _replace(path: str, content: Optional[str], owner: Optional[tuple[int, int]], in_place: bool = False) -> None:
     """A file with this content, or none, after a power cut too."""
-    if content is None:
-        owned.remove(path)
-        return sync_dir(Path(path).parent)
-    return owned.replace(path, content.encode(), owner)
+    if content is not None and not in_place:
+        return owned.replace(path, content.encode(), owner)
+    owned.remove(path)
+    if content is not None:
+        # FAT would have an empty file under the new name until it writes the inode.
+        owned.create(path, content.encode(), owner)
+    return sync_dir(Path(path).parent)

@@ -108,7 +108,8 @@ def _write_entry(run: Run, plan: dict[str, Any], loader: Loader, variable: str) 
     if problem:
         raise HostFailure(f"{loader.title} cannot start an entry once: {problem}", "check the host")
     loader.check_free(variable)
-    run.journal.put_file(NAME, loader.file(plan), loader.entry(plan, run.job.run))
+    text = loader.entry(plan, run.job.run)
+    run.journal.put_file(NAME, loader.file(plan), text, in_place=loader.in_place)
     loader.arm(variable, run.job.run)
 
 

@@ -96,7 +96,7 @@ class KernelCommandLine(Setting):
                 "type": "string",
                 "enum": [KEXEC, *LOADERS],
                 "title": "Boot with",
-                "description": "kexec, or an entry of GRUB that starts once. Empty: kexec",
+                "description": "kexec, or an entry of this boot loader that starts once. Empty: kexec",
             },
             "boot_limit_s": {
                 **_SECONDS,
@@ -181,7 +181,7 @@ def _with_kernel(boot: dict[str, Any], facts: Facts, release: str) -> dict[str, 
     """The same boot with an installed kernel."""
     field, kernels = f"{NAME}.kernel", {each["release"]: each for each in facts["boot"]["kernels"]}
     if release not in kernels:
-        hint = "it needs an image and an initial RAM disk in /boot, and a directory in /lib/modules"
+        hint = "it needs an image and an initial RAM disk in /boot, or an entry of systemd-boot, and its /lib/modules"
         raise Unplannable(field, release, f"an installed kernel: {', '.join(kernels) or 'none was found'}", hint)
     loader = LOADERS.get(boot["way"])
     files = kernels[release][loader.section] if loader else kernels[release]

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agents.host.loaders import grub
+from agents.host.loaders import grub, systemd_boot
 from agents.host.system import System
 from agents.postgres.service import Service
 from agents.records import journal
@@ -167,6 +167,8 @@ def around_the_journal(death: Death) -> None:
 def _around_what_lasts(death: Death) -> None:
     journal._replace = death.around(journal._replace, lambda path, *rest: f"replace {path}")
     grub._write = death.around(grub._write, lambda path, block: f"write {path}")
+    systemd_boot._create = death.around(systemd_boot._create, lambda path, data: f"set {path}")
+    systemd_boot._remove = death.around(systemd_boot._remove, lambda path: f"remove {path}")
     Service._command = death.around(Service._command, lambda *args, **rest: f"command {args[1:]}")  # type: ignore[method-assign]
 
 

@@ -139,7 +139,7 @@ def acts(setting: Setting, setting_plans: list[Plan]) -> list[str]:
     keys = dict.fromkeys(_general(write.key) for plan in setting_plans for write in plan.writes)
     names = dict.fromkeys(name for plan in setting_plans for name in plan.conf)
     lines = (
-        ["boots the host with kexec or an entry of GRUB, before anything else"]
+        ["boots the host with kexec or an entry of its boot loader, before anything else"]
         if any(plan.boot for plan in setting_plans)
         else []
     )
@@ -175,7 +175,7 @@ def undone(setting_plans: list[Plan]) -> list[str]:
     )
     lines += ["ends with the processes"] if any(p.server_prefix or p.client_prefix for p in setting_plans) else []
     lines += (
-        ["an ordinary restart; command line and kernel are compared; files of GRUB are restored"]
+        ["an ordinary restart; command line and kernel are compared; files of the boot loader are restored"]
         if any(p.boot for p in setting_plans)
         else []
     )

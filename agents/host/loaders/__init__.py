@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from .base import Loader
 from .grub import Grub
+from .systemd_boot import SystemdBoot
 
-LOADERS: dict[str, Loader] = {each.way: each for each in (Grub(),)}
+LOADERS: dict[str, Loader] = {each.way: each for each in (Grub(), SystemdBoot())}

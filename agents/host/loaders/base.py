@@ -15,6 +15,7 @@ class Loader(ABC):
     way: str  # the value of boot_with
     title: str
     fields: tuple[str, ...]  # of its facts, for a plan
+    in_place = False  # whether the file system of the entry cannot replace a file atomically
 
     @property
     def section(self) -> str:

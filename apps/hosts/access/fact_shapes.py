@@ -127,8 +127,9 @@ _KERNEL = record(
     {"clocksource": NAME, "sched": LINES},
 )
 _FILES = dict.fromkeys(("image", "initrd"), LINE)
-_KERNELS = _rows(1000, {"release": LINE, **_FILES, "grub": record(_FILES)})
+_KERNELS = _rows(1000, {"release": LINE, **_FILES, "grub": record(_FILES)}, {"systemd_boot": record(_FILES)})
 _GRUB = record(dict.fromkeys(("directory", "uuid", "image", "initrd", "problem"), LINE))
+_SYSTEMD_BOOT = record(dict.fromkeys(("directory", "image", "initrd", "problem"), LINE))
 _VOLUME = {"name": NAME, "kb": KB, "holders": PLACES, "mounted_on": PLACES}
 _DEVICE = _rows(
     10_000,
@@ -198,7 +199,8 @@ FACTS: Shape = record(
         "transparent_huge_pages": _THP,
         "kernel": _KERNEL,
         "boot": record(
-            dict.fromkeys(("kexec", "image", "initrd", "problem"), LINE), {"grub": _GRUB, "kernels": _KERNELS}
+            dict.fromkeys(("kexec", "image", "initrd", "problem"), LINE),
+            {"grub": _GRUB, "systemd_boot": _SYSTEMD_BOOT, "kernels": _KERNELS},
         ),
         "sysctls": LINES,
         "block_devices": _DEVICE,

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.template.defaultfilters import date, pluralize
 
+from agents.host.loaders import LOADERS
 from apps.accounts.models.walls import sees
 from apps.accounts.templatetags.pages import DASH, ghz, kib
 from apps.hosts.models import Host
@@ -86,8 +87,9 @@ def boot_ways(boot: Section) -> str:
     """How campaigns can change kernel parameters of a host, what is missing for the ways that it lacks, and which
     kernels it has."""
     problems = {"kexec": boot.get("problem")}
-    if grub := boot.get("grub"):  # older agents did not report it
-        problems["GRUB"] = grub.get("problem")
+    for loader in LOADERS.values():
+        if loader.section in boot:  # older agents did not report it
+            problems[loader.title] = boot[loader.section].get("problem")
     ways = " or ".join(name for name, problem in problems.items() if not problem)
     lacking = [f"{name}: {problem}." for name, problem in problems.items() if problem]
     able = f"A campaign can change them, with {ways}." if ways else "A campaign cannot change them."

@@ -27,6 +27,7 @@ BOOTABLE = {
     "/lib/modules/6.1/modules.dep": "",
     **GRUB,
 }
+NONE = {"image": "", "initrd": ""}
 LINKS = {"/sys/dev/block/8:1": "../../block/sda/sda1", f"/dev/disk/by-uuid/{UUID}": "../../sda1"}
 
 
@@ -49,7 +50,15 @@ def test_the_image_of_the_running_kernel_and_its_place_in_grubs_file_system_are_
         **paths,
         "problem": "",
         "grub": {"directory": "/boot/grub2", **inside, "problem": ""},
-        "kernels": [{"release": "6.1", **paths, "grub": {"image": "/vmlinuz-6.1", "initrd": "/initramfs-6.1.img"}}],
+        "systemd_boot": {"directory": "", **NONE, "problem": "the host was not started by UEFI firmware"},
+        "kernels": [
+            {
+                "release": "6.1",
+                **paths,
+                "grub": {"image": "/vmlinuz-6.1", "initrd": "/initramfs-6.1.img"},
+                "systemd_boot": NONE,
+            }
+        ],
     }
 
 
@@ -71,6 +80,7 @@ def test_a_kernel_is_installed_if_it_has_an_image_an_initial_ram_disk_and_module
         "image": "/boot/vmlinuz-5.10",
         "initrd": "/boot/initrd.img-5.10",
         "grub": {"image": "/vmlinuz-5.10", "initrd": "/initrd.img-5.10"},
+        "systemd_boot": NONE,
     }
 
 
@@ -117,6 +127,13 @@ def test_a_host_that_can_boot_in_neither_way_says_why(path: str, text: str | Non
     facts = boot(changed({path: text}))
 
     assert problem in facts["problem"] and facts["grub"]["problem"] == facts["problem"]
+
+
+@pytest.mark.parametrize(("path", "text"), [("/run/systemd/system/x", None), ("/run/systemd/container", "docker")])
+def test_a_container_cannot_boot_with_systemd_boot_either(path: str, text: str | None) -> None:
+    facts = boot(changed({path: text}))
+
+    assert facts["systemd_boot"]["problem"] == facts["problem"]
 
 
 @pytest.mark.parametrize(

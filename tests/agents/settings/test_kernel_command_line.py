@@ -129,6 +129,12 @@ def test_another_kernel_has_its_own_files_and_name_in_the_command_line(boot_with
     assert boot["line"] == "BOOT_IMAGE=/vmlinuz-5.14.0 ro"
 
 
+def test_another_kernel_has_the_files_of_its_entry_of_systemd_boot() -> None:
+    boot = SETTING.plan(FACTS, {"kernel": "5.14.0", "boot_with": "systemd-boot"}).boot
+
+    assert (boot["image"], boot["initrd"]) == ("/rhel/5.14.0/linux", "/microcode /rhel/5.14.0/initrd")
+
+
 @pytest.mark.parametrize(("running", "failed"), [("5.14.0\n", []), ("4.18.0\n", ["kernel"])])
 def test_another_kernel_is_proven_by_its_release_and_may_be_another_build(running: str, failed: list[str]) -> None:
     files = {"/proc/sys/kernel/osrelease": running, "/proc/sys/kernel/version": "#2 SMP"}

@@ -77,6 +77,12 @@ def test_facts_of_an_older_agent_have_the_lines_that_every_host_has() -> None:
         ),
         (
             "boot",
+            {"problem": "", "grub": {"problem": "no grub.cfg"}, "systemd_boot": {"problem": ""}},
+            "Kernel parameters",
+            "A campaign can change them, with kexec or systemd-boot. GRUB: no grub.cfg.",
+        ),
+        (
+            "boot",
             {"problem": "", "kernels": [{"release": "6.1.0-9"}, {"release": "6.12.1"}]},
             "Kernel parameters",
             "A campaign can change them, with kexec. Installed kernels: 6.1.0-9, 6.12.1.",
