@@ -1,4 +1,5 @@
-"""A campaign of two kernel parameters with two levels each, 3 repetitions: 12 runs, each in a boot of its own."""
+"""A campaign of two kernel parameters with two levels each, 3 repetitions: 12 runs, each in a boot of its own. With one
+repetition, 4 runs."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ COMMAND_LINE = "settings.kernel_command_line"
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 
 
-def compare(host: Host, admin: User, vm: Machine, boot_with: str) -> str:
+def compare(host: Host, admin: User, vm: Machine, boot_with: str, repetitions: int = REPETITIONS) -> str:
     """Run the campaign; every run has its parameters, and the machine ends as it began. Returns what it took."""
     before, own, starts_before, began = read_settings(vm), _line(vm), starts(vm), time.monotonic()
     campaign = services.create_campaign(
@@ -29,14 +30,14 @@ def compare(host: Host, admin: User, vm: Machine, boot_with: str) -> str:
         question="does isolation help, with huge pages or without?",
         workload=campaigns.workloads.save_workload("small", single("pgbench", campaigns.PGBENCH), by=admin),
         factors=_factors(boot_with),
-        repetitions=REPETITIONS,
+        repetitions=repetitions,
     )
     services.start_campaign(campaign, by=admin)
 
-    campaigns.finish(campaign, 4 * REPETITIONS * RUN_S)
+    campaigns.finish(campaign, 4 * repetitions * RUN_S)
 
     runs = list(campaign.runs.all())
-    assert [run.outcome for run in runs] == ["ok"] * 4 * REPETITIONS, [run.error for run in runs if run.error]
+    assert [run.outcome for run in runs] == ["ok"] * 4 * repetitions, [run.error for run in runs if run.error]
     assert [run for run in runs if not _had_its_parameters(run, own, boot_with)] == []
     restarts = starts(vm) - starts_before
     assert _line(vm) == own and restarts == 2 * len(runs) and differences(before, read_settings(vm)) == {}
