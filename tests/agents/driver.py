@@ -18,7 +18,7 @@ from typing import IO, Any
 from agents.wire import protocol
 from agents.wire.protocol import FrameReader
 
-MOST_BYTES = 384_000  # of the agent: each host gets it over SSH
+MOST_BYTES = 400_000  # of the agent: each host gets it over SSH
 OK: dict[str, Any] = {"outcome": "ok", "error": None}  # the data of the outcome of a run without a failure
 
 

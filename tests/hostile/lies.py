@@ -80,6 +80,7 @@ HONEST: dict[str, Any] = {
     "read": {"data": "", "size": 0, "sealed": False},
     "collect": {"files": {}},
     "restore": {"recovered": []},
+    "end_boot": {"recovered": []},
     "install": {"written": ["/etc/systemd/system/x"]},
     "uninstall": {"removed": ["/etc/systemd/system/x"]},
     "nudge": {},

@@ -157,7 +157,8 @@ def test_a_run_cools_down_and_warms_up_for_the_requested_time(host: Host, admin:
     took = {each["step"]: each["ended"] - each["began"] for each in kinds_of(run, "measured")}
     assert run.outcome == Run.Outcome.OK, run.error
     assert list(took) == ["cool-down", "warm-up", "measure"]
-    assert took["cool-down"] >= 1.5 and took["warm-up"] >= 2
+    # The events have times of the wall clock, which need not run as fast as the clock of the tools.
+    assert took["cool-down"] >= 1.5 * 0.99 and took["warm-up"] >= 2 * 0.99
 
 
 @pytest.mark.django_db(transaction=True)
