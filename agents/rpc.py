@@ -177,8 +177,7 @@ class Agent:
         try:
             self._launch(self.spool, job, lock, self._id)
         except HostFailure:
-            if job.states()[-1]["state"] == "RECEIVED":
-                kept_boot.give_back(self.spool, job)
+            if job.states()[-1]["state"] == "RECEIVED" and kept_boot.give_back(self.spool, job):
                 job.forget()  # nothing has happened yet, and the same uuid may be tried again
             raise
 

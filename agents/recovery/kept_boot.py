@@ -27,7 +27,7 @@ Facts = dict[str, Any]
 
 
 def leave(spool: Spool, job: Job, journal: Journal, keep_s: float = KEEP_S) -> bool:
-    """Take the boot out of the journal of a run that does not need it any more. False if the host cannot keep it."""
+    """Take the boot out of the journal of a run that no longer needs it. False if the host cannot keep it."""
     entry, system = journal.unfinished("boot", "booted"), spool.system
     if entry is None or not units.installed(spool):
         return False
@@ -51,11 +51,10 @@ def take(spool: Spool, job: Job) -> bool:
     return kept is not None
 
 
-def give_back(spool: Spool, job: Job) -> None:
-    """End the boot that was taken for a run which did not start."""
+def give_back(spool: Spool, job: Job) -> bool:
+    """End the boot that was taken for a run which did not start. False if only the run's journal can end it."""
     journal = Journal(job, spool.system)
-    if boot.is_in_effect(spool.system, journal):
-        leave(spool, job, journal, keep_s=0.0)
+    return not boot.is_in_effect(spool.system, journal) or leave(spool, job, journal, keep_s=0.0)
 
 
 def found(spool: Spool) -> Optional[Record]:
@@ -117,7 +116,7 @@ def _merged(own: Any, in_boot: Any, present: Any) -> Any:
 
 
 def end(spool: Spool) -> list[Record]:
-    """Restart a host whose boot no run needs any more. The caller holds the host lock, and no run is active."""
+    """Restart a host whose boot no run needs. The caller holds the host lock, and no run is active."""
     kept = found(spool)
     return [restart(spool, kept)] if kept and _is_in_effect(spool.system, kept) else []
 

@@ -40,7 +40,7 @@ class Loader(ABC):
 
     @abstractmethod
     def kernels(self, boot: Boot) -> str:
-        """Which of the installed kernels it can start, in words."""
+        """The installed kernels that it can start, as an error names them."""
 
     @abstractmethod
     def check_free(self, variable: str) -> None:

@@ -210,6 +210,30 @@ def test_a_run_that_could_not_start_ends_the_boot(host: Sharing) -> None:
 
 
 @pytest.mark.thorough
+def test_with_a_full_disk_a_run_that_could_not_start_restarts_the_host_itself(
+    host: Sharing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*job: object) -> None:
+        raise HostFailure("systemd did not start the run")
+
+    def fill(*file: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    host.measure_first()
+    host.agent._launch = refuse
+    with monkeypatch.context() as full, pytest.raises(HostFailure, match="systemd did not start the run"):
+        full.setattr(kept_boot, "_store", fill)
+        host.begin(SECOND)
+    host.agent._launch = host.live
+    host.agent.hello()
+
+    assert host.restarts
+    host.start_again()
+    host.agent.hello()
+    assert host.ending(SECOND) == ("interrupted", True) and host.is_as_before()
+
+
+@pytest.mark.thorough
 def test_the_server_ends_a_boot_for_which_it_has_no_run(host: Sharing) -> None:
     host.measure_first()
 
