@@ -58,6 +58,10 @@ RETAIN_DAYS: int = env.int("PROVING_RETAIN_DAYS", default=0)
 RETAIN_STEP_S: float = env.float("PROVING_RETAIN_STEP_S", default=10.0)
 if RETAIN_DAYS < 0 or RETAIN_STEP_S <= 0:
     raise ImproperlyConfigured("PROVING_RETAIN_DAYS is at least 0, and PROVING_RETAIN_STEP_S above 0")
+# Months whose last day is RETAIN_DETAILS_DAYS ago lose the event logs and the series of their runs; 0 days keeps all.
+RETAIN_DETAILS_DAYS: int = env.int("PROVING_RETAIN_DETAILS_DAYS", default=0)
+if RETAIN_DETAILS_DAYS < 0:
+    raise ImproperlyConfigured("PROVING_RETAIN_DETAILS_DAYS is at least 0")
 # Networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted.
 TRUSTED_PROXIES = networks("PROVING_TRUSTED_PROXIES", env.list("PROVING_TRUSTED_PROXIES", default=[]))
 # Prometheus sends this as a bearer token. Without it, /metrics answers only this machine.
@@ -386,6 +390,8 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULE = {
     "what to forget": {"task": "accounts.forget", "schedule": 3600.0, "options": {"expires": 3600}},
     "series to thin": {"task": "results.thin_due", "schedule": 3600.0, "options": {"expires": 3600}},
+    "months to add": {"task": "campaigns.add_months", "schedule": 3600.0, "options": {"expires": 3600}},
+    "details to drop": {"task": "decisions.drop_details_due", "schedule": 3600.0, "options": {"expires": 3600}},
     "checks of hosts": {"task": "hosts.enqueue_checks", "schedule": 10.0, "options": {"expires": 10}},
     "schedules to fire": {"task": "campaigns.fire_due", "schedule": 10.0, "options": {"expires": 10}},
     "due runs": {"task": "campaigns.enqueue_due", "schedule": 2.0, "options": {"expires": 2}},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -24,6 +25,7 @@ from django.db.models import (
     Window,
 )
 from django.db.models.functions import Extract, Lag, Now
+from django.utils import timezone
 
 from agents.wire.protocol import BOOT
 from apps.campaigns.design import plan
@@ -295,8 +297,17 @@ def first_events(events: QuerySet[RunEvent], most: int) -> list[RunEvent]:
 
 
 def following_events(job: Run | RunPart, after: int, limit: int) -> dict[str, Any]:
-    """Return {"results", "next_after", "ended"}: the first events after number `after`, and whether no more follow."""
-    events = first_events(job.events.filter(seq__gt=after), limit)
+    """Return {"results", "next_after", "ended", "dropped"}: the first events after number `after`, whether no more
+    follow, and whether that is because they were dropped."""
+    events = first_events(job.event_log.filter(seq__gt=after), limit)
     last = events[-1].seq if events else after
-    ended = job.state == Run.State.ENDED and len(events) < limit and not job.events.filter(seq__gt=last).exists()
-    return {"results": events, "next_after": last, "ended": ended}
+    ended = job.state == Run.State.ENDED and len(events) < limit and not job.event_log.filter(seq__gt=last).exists()
+    dropped = ended and not events and are_details_dropped(job)
+    return {"results": events, "next_after": last, "ended": ended, "dropped": dropped}
+
+
+def are_details_dropped(job: Run | RunPart) -> bool:
+    """Return whether event log and series of an ended job were dropped: see apps/results/store/details.py. A run that
+    started today has them."""
+    is_old = job.start is not None and job.start < timezone.now() - timedelta(days=1)
+    return job.state == Run.State.ENDED and is_old and job.last_seq > 0 and not job.event_log.exists()

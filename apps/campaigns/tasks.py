@@ -12,7 +12,7 @@ from apps import tracing
 from apps.campaigns.execution import claims, dispatch, queue
 from apps.campaigns.models import Run
 from apps.campaigns.schedules import firing
-from apps.infrastructure import waking
+from apps.infrastructure import months, waking
 
 
 @shared_task(name=queue.TICK)
@@ -45,6 +45,13 @@ def enqueue_due() -> None:
             tick(str(run_id))
         else:
             queue.wake_again(run_id)
+
+
+@shared_task(name="campaigns.add_months")
+def add_months() -> None:
+    """Make room for the events of coming months."""
+    months.add(timezone.now())
+    months.analyze()
 
 
 @shared_task(name="campaigns.fire")

@@ -179,9 +179,12 @@ def _stores() -> Iterator[Gauge]:
         cursor.execute("SELECT pg_database_size(current_database())")
         yield Gauge("proving_database_bytes", "Size of the database.", _one(cursor.fetchone()[0]))
         cursor.execute(
-            "SELECT relname, greatest(reltuples, 0)::bigint FROM pg_class"
-            " WHERE relname IN ('campaigns_run', 'campaigns_runevent', 'results_series', 'results_measurement')"
-            " AND relnamespace = 'public'::regnamespace"
+            "SELECT coalesce(whole.relname, part.relname) AS name, sum(greatest(part.reltuples, 0))::bigint"
+            " FROM pg_class part LEFT JOIN pg_inherits ON inhrelid = part.oid"
+            " LEFT JOIN pg_class whole ON whole.oid = inhparent"
+            " WHERE part.relkind = 'r' AND part.relnamespace = 'public'::regnamespace"
+            " AND coalesce(whole.relname, part.relname)"
+            " IN ('campaigns_run', 'campaigns_runevent', 'results_series', 'results_measurement') GROUP BY name"
         )
         rows = _by("table", dict(cursor.fetchall()))
     yield Gauge(

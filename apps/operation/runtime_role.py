@@ -1,6 +1,7 @@
 """The PostgreSQL role of web, worker, dispatcher and beat. Migrations use the owner's role instead.
 
-It can read and write rows, but cannot change tables, use TRUNCATE or change triggers. In the audit log it can only read
+It can read and write rows, but cannot change tables, use TRUNCATE or change triggers. Partitions of months are created
+and dropped by functions that have the owner's rights and can do nothing else. In the audit log it can only read
 and append rows, so its password does not allow rewriting history.
 """
 
@@ -45,7 +46,7 @@ def prepare(name: str, password: str = "") -> None:
             cursor.execute(sql.SQL("{} ROLE {} {}").format(sql.SQL(verb), role, sql.SQL(PLAIN)))
         if password:
             cursor.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(role, sql.Literal(_hashed(name, password))))
-        for statement in _grants(_present(cursor)):
+        for statement in [*_grants(_present(cursor)), *_executes(cursor)]:
             cursor.execute(sql.SQL(statement).format(role=role))
 
 
@@ -92,6 +93,16 @@ def _present(cursor: CursorWrapper) -> set[str]:
     """Return the tables that exist: the migrations of an app may have been undone."""
     cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
     return {name for (name,) in cursor.fetchall()}
+
+
+def _executes(cursor: CursorWrapper) -> list[str]:
+    """Return statements that let the role call the functions of apps/infrastructure/months.py."""
+    cursor.execute(
+        "SELECT oid::regprocedure::text FROM pg_proc WHERE prosecdef AND pronamespace = 'public'::regnamespace"
+        " AND proname LIKE %s",
+        [r"proving\_%"],
+    )
+    return [f"GRANT EXECUTE ON FUNCTION {function} TO {{role}}" for (function,) in cursor.fetchall()]
 
 
 def _grants(present: Container[str]) -> list[str]:

@@ -71,5 +71,5 @@ def _intervals(job: Run | RunPart, turn: float | None, started: float, ended: fl
 
 def _events(job: Run | RunPart) -> list[phases.AgentEvent]:
     server = Q(kind="command", data__purpose=phases.SERVER)
-    rows = job.events.filter(server | Q(kind__in=("state", "measuring", "measured")))
+    rows = job.event_log.filter(server | Q(kind__in=("state", "measuring", "measured")))
     return [phases.AgentEvent(row.kind, row.at.timestamp(), row.data) for row in first_events(rows, MOST_EVENTS)]

@@ -31,9 +31,10 @@ def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: N
 def django_db_setup(request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: Any) -> None:
     with django_db_blocker.unblock():
         tables = [connection.ops.quote_name(name) for name in connection.introspection.table_names()]
-        off = "; ".join(f"alter table {table} set (autovacuum_enabled = off)" for table in tables)
         with connection.cursor() as cursor:
-            cursor.execute(off)
+            cursor.execute("select oid::regclass::text from pg_class where relkind = 'r' and oid >= 16384")
+            off = [f"alter table {name} set (autovacuum_enabled = off)" for (name,) in cursor.fetchall()]
+            cursor.execute("; ".join(off))
     request.config.pluginmanager.register(Vacuum(tables, django_db_blocker))
 
 

@@ -90,6 +90,7 @@ class EventsSerializer(serializers.Serializer[Any]):
     results = EventSerializer(many=True)
     next_after = serializers.IntegerField(help_text="pass it as ?after= to continue")
     ended = serializers.BooleanField(help_text="true if the run has ended, so no more events follow")
+    dropped = serializers.BooleanField(help_text="true if the run is so old that its event log was dropped")
 
 
 class ArtefactSerializer(serializers.ModelSerializer[Artefact]):

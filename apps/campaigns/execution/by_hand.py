@@ -21,7 +21,7 @@ def changes(run: Run) -> list[str]:
 def notify_waiting(run: Run) -> None:
     """Call it in the transaction that stores the events. A run waits at most once: a host that reports it again sends
     no more notifications."""
-    if run.events.filter(kind="state", data__state=WAITING).count() > 1:
+    if run.event_log.filter(kind="state", data__state=WAITING).count() > 1:
         return
     remaining = [line[:MAX_LINE] for line in _newest(run)]
     if len(remaining) > MAX_LISTED:
@@ -38,7 +38,7 @@ def notify_waiting(run: Run) -> None:
 
 
 def _newest(run: Run) -> list[str]:
-    event = run.events.filter(kind="waiting").order_by("-seq").first()
+    event = run.event_log.filter(kind="waiting").order_by("-seq").first()
     return [_line(change) for change in event.data["changes"]] if event else []
 
 

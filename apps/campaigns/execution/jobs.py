@@ -28,12 +28,13 @@ from apps.hosts import contact
 from apps.hosts.access import ssh
 from apps.hosts.models import Host
 from apps.hosts.usage import allowed_paths, cluster_consents, leases
+from apps.infrastructure import months
 from common.errors import PlanError
 
 # All events are one parameter, which takes less CPU time than parameters for each event, as bulk_create sends them.
 INSERT_EVENTS = """
-insert into campaigns_runevent (run_id, part_id, seq, at, kind, data)
-select %s, %s, seq, at, kind, data
+insert into campaigns_runevent (run_id, part_id, month, seq, at, kind, data)
+select %s, %s, %s, seq, at, kind, data
 from jsonb_to_recordset(%s) as event (seq integer, at timestamptz, kind varchar, data jsonb)
 """
 # Events that other jobs of the run wait for.
@@ -241,4 +242,4 @@ def insert_events(row: Run | RunPart, events: list[dict[str, Any]]) -> None:
         owner = (row.pk, None) if isinstance(row, Run) else (None, row.pk)
         rows = json.dumps([{**event, "at": event["at"].isoformat()} for event in events])
         with connection.cursor() as cursor:
-            cursor.execute(INSERT_EVENTS, [*owner, rows])
+            cursor.execute(INSERT_EVENTS, [*owner, months.month_of(row.start), rows])

@@ -94,11 +94,11 @@ def abandon(run: Run, error: ProvingError, *, at_fault: str = "") -> None:
 def _left(run: Run | RunPart) -> list[dict[str, Any]]:
     """Return the values that are neither the original nor set by another program, from the proofs of the restore. At
     most as many as are stored, because a host may send thousands."""
-    restored = run.events.filter(kind="proof", data__phase="restored", data__ok=False)
+    restored = run.event_log.filter(kind="proof", data__phase="restored", data__ok=False)
     by_others = {"evidence": {"conflict": True}}  # many proofs have no `conflict`, and a path to it would be NULL
     ours = restored.exclude(data__contains=by_others).order_by("seq").values_list("data", flat=True)
     proofs = list(ours[: contact.MAX_TROUBLE_KEYS])
-    written = run.events.filter(kind="write", data__key__in=[data["subject"] for data in proofs]).order_by("seq")
+    written = run.event_log.filter(kind="write", data__key__in=[data["subject"] for data in proofs]).order_by("seq")
     writes = {data["key"]: data["wanted"] for data in written.values_list("data", flat=True)[:MAX_WRITES]}
     return [
         {

@@ -13,6 +13,7 @@ from django.utils import timezone
 from apps.accounts.models import Walled, WalledQuerySet
 from apps.campaigns.models.campaign import Campaign
 from apps.hosts.models import Host
+from apps.infrastructure.months import KEPT, month_of
 
 FAR = timedelta(minutes=2)
 
@@ -62,6 +63,19 @@ class JobFields(Walled):
 
     class Meta:
         abstract = True
+
+    @property
+    def start(self) -> datetime | None:
+        """When its run started."""
+        raise NotImplementedError
+
+    @property
+    def event_log(self) -> models.QuerySet[RunEvent]:
+        """Its events, read only from the partitions that may have them, whatever the number of months."""
+        return self.in_its_months(self.events.all())  # type: ignore[attr-defined]
+
+    def in_its_months(self, events: models.QuerySet[RunEvent]) -> models.QuerySet[RunEvent]:
+        return events.filter(month__in=(KEPT, month_of(self.start))) if self.start else events
 
 
 class Run(JobFields):
@@ -123,6 +137,14 @@ class Run(JobFields):
     def __str__(self) -> str:
         return f"{self.campaign} #{self.position + 1}"
 
+    @property
+    def start(self) -> datetime | None:
+        return self.started_at
+
+    @property
+    def event_logs_of_parts(self) -> models.QuerySet[RunEvent]:
+        return self.in_its_months(RunEvent.objects.filter(part__run=self))
+
     @cached_property
     def label(self) -> str:
         """The levels of this run, such as "2 cpus", in the order of the design. The order of jsonb is another one."""
@@ -178,6 +200,10 @@ class RunPart(JobFields):
         return f"{self.role} of {self.run} on {self.host}"
 
     @property
+    def start(self) -> datetime | None:
+        return self.run.started_at
+
+    @property
     def name(self) -> str:
         """The name of the part in its run: "server", "standby1"."""
         return str(self.spec["target"].get("name", self.role))
@@ -195,20 +221,26 @@ class RunEvent(Walled):
 
     behind = ("run", "part")
 
-    run = models.ForeignKey(Run, null=True, on_delete=models.CASCADE, related_name="events")
+    run = models.ForeignKey(Run, null=True, on_delete=models.CASCADE, related_name="events", db_index=False)
     part = models.ForeignKey(RunPart, null=True, on_delete=models.CASCADE, related_name="events", db_index=False)
     seq = models.PositiveIntegerField()
     at = models.DateTimeField()
     kind = models.CharField(max_length=12)
     data: Any = models.JSONField()
+    month = models.DateField(
+        default=KEPT,
+        db_default=KEPT,
+        help_text="first day of the month in which the run started: selects the partition",
+    )
 
     class Meta:
         ordering = ["seq"]
+        # All events of a job have the same month, so these are as strict as without it.
         constraints = [
-            models.UniqueConstraint(fields=["run", "seq"], name="event_once"),
-            # Also the index of the foreign key, small because most events are of runs.
+            models.UniqueConstraint(fields=["run", "seq", "month"], name="event_once"),
+            # Both are also the indexes of the foreign keys. This one is small because most events are of runs.
             models.UniqueConstraint(
-                fields=["part", "seq"], condition=models.Q(part__isnull=False), name="event_once_per_part"
+                fields=["part", "seq", "month"], condition=models.Q(part__isnull=False), name="event_once_per_part"
             ),
             models.CheckConstraint(condition=OF_RUN_OR_PART, name="event_of_run_or_part"),
         ]

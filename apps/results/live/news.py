@@ -33,7 +33,7 @@ STATE_FIELDS = ("state", "outcome", "agent_state", "agent_state_at", "step", "la
 
 def watched() -> Any:
     """Return runs without the fields that a viewer need not read each time: spec, manifest, proof."""
-    return Run.objects.only("pk", *STATE_FIELDS)
+    return Run.objects.only("pk", "started_at", *STATE_FIELDS)
 
 
 def of_run(run: Run, after: int) -> dict[str, Any]:
@@ -41,10 +41,10 @@ def of_run(run: Run, after: int) -> dict[str, Any]:
 
     Only the newest batch, with `skipped` if there are more: the page then draws its chart again. `age_s`: age of the
     newest event; None while the run waits for a change by hand."""
-    events, has_more = _newest(run.events.filter(seq__gt=after, seq__lte=max(run.last_seq, after)))
+    events, has_more = _newest(run.event_log.filter(seq__gt=after, seq__lte=max(run.last_seq, after)))
     samples, lines = _shown(events)
     progress = next((event.data for event in reversed(events) if event.kind == "progress"), None)
-    newest = events[-1] if events else run.events.order_by("-seq").first()
+    newest = events[-1] if events else run.event_log.order_by("-seq").first()
     return {
         "seq": events[-1].seq if events else after,
         "skipped": has_more,

@@ -19,7 +19,7 @@ from django.views.decorators.cache import cache_control
 from apps.accounts.models import Role
 from apps.campaigns.design import steps
 from apps.campaigns.models import Artefact, Campaign, Run
-from apps.campaigns.queries import breaks_at
+from apps.campaigns.queries import are_details_dropped, breaks_at
 from apps.results import charts
 from apps.results.answers.judgements import neighbours
 from apps.results.answers.sentences import by_topic
@@ -48,7 +48,7 @@ def run_detail(request: HttpRequest, pk: UUID) -> HttpResponse:
     context = {"run": run, "tab": tab, "tabs": tabs, "now": timezone.now(), **_around(run), **_tab(run, tab)}
     if tab == HOSTS:
         context |= page_content.hosts_of(run, request.GET.get("part", ""))
-    context["breaks"] = breaks_at(run)
+    context["breaks"], context["dropped"] = breaks_at(run), are_details_dropped(run)
     context["unsteady"] = page_content.unsteady_of(run) if any("until" in step for step in run.spec["steps"]) else []
     context["as_table"] = request.GET.get("view") == "table"
     if tab == "chart":

@@ -78,7 +78,7 @@ class Totals:
 def costs_of(run: Run) -> list[Cost]:
     """Return the cost by step and collector, in the order of the catalogue, with the sum of each step as source
     `all`."""
-    steps = run.events.filter(kind="measured").order_by("seq").values_list("data", flat=True)
+    steps = run.event_log.filter(kind="measured").order_by("seq").values_list("data", flat=True)
     return [cost for step in steps for cost in _of_step(step)]
 
 

@@ -93,7 +93,7 @@ def proof_of(run: Run) -> proof.ProofReport:
     jobs: list[Run | RunPart] = [run, *run.parts.all()]
     for job in jobs:
         where = f" on {job.name}" if isinstance(job, RunPart) else ""
-        for event in first_events(job.events.filter(kind__in=("proof", "write")), MOST_PROOFS):
+        for event in first_events(job.event_log.filter(kind__in=("proof", "write")), MOST_PROOFS):
             events_by_kind[event.kind].append({**event.data, "setting": event.data["setting"] + where})
         spec_settings = job.spec["settings"]
         settings |= {name + where: spec_settings[name] for name in SETTINGS if name in spec_settings}
@@ -116,12 +116,12 @@ def hosts_of(run: Run, chosen: str) -> dict[str, Any]:
 
 def log_of(job: Run | RunPart) -> list[RunEvent]:
     """Return the events of the log on a run's page."""
-    return first_events(job.events.exclude(kind__in=("sample", "progress")), MOST_EVENTS)
+    return first_events(job.event_log.exclude(kind__in=("sample", "progress")), MOST_EVENTS)
 
 
 def commands_of(run: Run) -> list[dict[str, Any]]:
     """Return the commands, each with `line` as for a shell."""
-    events = first_events(run.events.filter(kind="command"), MOST_COMMANDS)
+    events = first_events(run.event_log.filter(kind="command"), MOST_COMMANDS)
     return [{"at": event.at, **event.data, "line": _cut(command_line(event.data), LONGEST_COMMAND)} for event in events]
 
 
@@ -148,7 +148,7 @@ def _shown(file: Any) -> ShownArtefact:
 
 def data_of(run: Run) -> dict[str, Any] | None:
     """Return the last `dataset` event of its agent; see agents/wire/protocol.py."""
-    event = run.events.filter(kind="dataset").order_by("-seq").first()
+    event = run.event_log.filter(kind="dataset").order_by("-seq").first()
     return event.data if event else None
 
 
@@ -160,7 +160,7 @@ def timings_of(run: Run) -> list[tuple[str, float]]:
 
 def unsteady_of(run: Run) -> list[str]:
     """Return the agent's messages about warm-ups that were not steady at their time limit."""
-    events = run.events.filter(kind="log", data__steady__reached=False).order_by("seq")[:MOST_UNSTEADY]
+    events = run.event_log.filter(kind="log", data__steady__reached=False).order_by("seq")[:MOST_UNSTEADY]
     return [_cut(message) for message in events.values_list("data__message", flat=True)]
 
 

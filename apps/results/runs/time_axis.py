@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from apps.campaigns.models import Run, RunEvent
+from apps.campaigns.models import Run
 
 WARM, MEASURE = "warm", "measure"
 PART = "@"  # not part of any step's name: a part of the run on another host follows
@@ -57,7 +57,7 @@ class Axis:
 
 def steps_of(run: Run) -> list[Step]:
     """Return all measured steps, in seconds since the start of the first."""
-    events = run.events.filter(kind__in=("measuring", "measured")).order_by("seq").values_list("data", flat=True)
+    events = run.event_log.filter(kind__in=("measuring", "measured")).order_by("seq").values_list("data", flat=True)
     spans: dict[str, tuple[float, float | None]] = {
         event["step"]: (event["began"], event.get("ended")) for event in events
     }
@@ -74,7 +74,7 @@ def steps_of(run: Run) -> list[Step]:
 
 def began_of(run: Run, step: str) -> float | None:
     """Return the start of a step by the wall clock of its host; None if no event has the time."""
-    events = run.events.filter(kind__in=("measuring", "measured"), data__step=step).order_by("-seq")
+    events = run.event_log.filter(kind__in=("measuring", "measured"), data__step=step).order_by("-seq")
     return events.values_list("data__began", flat=True).first()
 
 
@@ -85,7 +85,7 @@ def part_step(name: str) -> str:
 
 def _of_parts(run: Run, first: float) -> list[Step]:
     """Return the steps of other hosts at that time, by their own clocks."""
-    events = RunEvent.objects.filter(part__run=run, kind__in=("measuring", "measured")).order_by("part", "seq")
+    events = run.event_logs_of_parts.filter(kind__in=("measuring", "measured")).order_by("part", "seq")
     of_parts = [(event.part, event.data) for event in events.select_related("part__host")]
     spans = {part: (data["began"], data.get("ended")) for part, data in of_parts if part}
     return [

@@ -35,9 +35,9 @@ Table = dict[str, NDArray[np.float64]]
 def fold(run: Run, *, leave: int = 0) -> int:
     """Move the samples before the newest `leave` events. Returns how many."""
     upto = run.last_seq - leave if leave else None
-    moved = _moved(run, run.events, upto)
+    moved = _moved(run, run.event_log, upto)
     for part in run.parts.all():
-        moved += _moved(run, part.events, part.last_seq - leave if leave else None, part_step(part.name))
+        moved += _moved(run, part.event_log, part.last_seq - leave if leave else None, part_step(part.name))
     return moved
 
 

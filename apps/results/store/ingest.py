@@ -153,7 +153,7 @@ def _proof(run: Run) -> dict[str, Any]:
     lines: list[str] = []
     jobs: list[Run | RunPart] = [run, *run.parts.all()]
     for job in jobs:
-        own = [event.data for event in job.events.filter(kind="proof").order_by("seq")]
+        own = [event.data for event in job.event_log.filter(kind="proof").order_by("seq")]
         where = f"{job.name}: " if isinstance(job, RunPart) else ""
         shown = {f"{each['setting']} {each['subject']}": each["found"] for each in own if each["phase"] != "restored"}
         lines += [f"{where}{subject}: {actual}" for subject, actual in shown.items()]
@@ -188,7 +188,7 @@ def _span(run: Run, step: str, span: dict[str, Any], began: float) -> Mark:
 def _measured_steps(run: Run) -> list[dict[str, Any]]:
     """Return the `measured` event of each step of the run, the last one if there are two. A host may name others."""
     names = [step["name"] for step in run.spec["steps"]]
-    events = run.events.filter(kind="measured", data__step__in=names).order_by("seq").values_list("data", flat=True)
+    events = run.event_log.filter(kind="measured", data__step__in=names).order_by("seq").values_list("data", flat=True)
     return list({data["step"]: data for data in events}.values())
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from django.db.models import Q, QuerySet
 from numpy.typing import NDArray
 
-from apps.campaigns.models import Run, RunEvent
+from apps.campaigns.models import Run
 from apps.results.models import Block, Series
 from apps.results.runs import nodes
 from apps.results.runs.thin import edges, holes
@@ -94,10 +94,10 @@ def _new(run: Run, sources: Collection[str]) -> dict[Source, Table]:
     """Return samples that are still events: those of the last minutes, at most the newest MOST_NEW_VALUES values."""
     new_samples: dict[Source, list[dict[str, float]]] = {}
     # Up to the state of the run that was read; a page adds later ones.
-    events = run.events.filter(kind="sample", seq__lte=run.last_seq, data__source__in=list(sources)).order_by("-seq")
+    events = run.event_log.filter(kind="sample", seq__lte=run.last_seq, data__source__in=list(sources)).order_by("-seq")
     for data in _newest(events.values_list("data", flat=True), lambda data: len(data["values"])):
         new_samples.setdefault((data["step"], data["source"]), []).append(data)
-    elsewhere = RunEvent.objects.filter(part__run=run, kind="sample", data__source__in=list(sources)).order_by("-seq")
+    elsewhere = run.event_logs_of_parts.filter(kind="sample", data__source__in=list(sources)).order_by("-seq")
     for event in _newest(elsewhere.select_related("part"), lambda event: len(event.data["values"])):
         if event.part:
             new_samples.setdefault((part_step(event.part.name), event.data["source"]), []).append(event.data)

@@ -1,4 +1,4 @@
-"""The migrations that move events and artefacts of parts into the tables of runs, forward and back, on rows of both."""
+"""The table of events: the migrations that made it what it is, forward and back on rows of runs and of parts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from django.db import IntegrityError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
+from apps.campaigns.execution.jobs import insert_events
 from apps.campaigns.models import Artefact, Run, RunEvent, RunPart
 from tests.rows.factories import make_campaign
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-BEFORE, AFTER = "0028_twins", "0031_one_event_table"
+SEPARATE, TOGETHER = "0028_twins", "0031_one_event_table"
+WHOLE, BY_MONTH = "0033_read_attempts", "0036_events_by_month"
 EVENT, FILE = ("seq", "at", "kind", "data"), ("path", "size", "sha256", "content")
 
 
@@ -73,7 +75,7 @@ def test_events_and_artefacts_of_parts_move_without_loss_and_the_last_release_st
     part: RunPart, server: str
 ) -> None:
     fill(part.run, part)
-    old = migrate(BEFORE)
+    old = migrate(SEPARATE)
     events_of_last_release = old.get_model("campaigns", "PartEvent").objects
     stored = list(events_of_last_release.values_list("seq", "data"))
     before = [
@@ -81,7 +83,7 @@ def test_events_and_artefacts_of_parts_move_without_loss_and_the_last_release_st
         *(rows(old, "PartEvent", "part", EVENT), rows(old, "PartArtefact", "part", FILE)),
     ]
 
-    new = migrate(AFTER)
+    new = migrate(TOGETHER)
 
     assert [len(listed) for listed in before] == [3, 2, 3, 2]
     assert before == [
@@ -97,8 +99,50 @@ def test_events_and_artefacts_of_parts_move_without_loss_and_the_last_release_st
     events_of_last_release.bulk_create([events_of_last_release.model(part_id=part.pk, **event)])
     with connection.cursor() as cursor:
         cursor.execute("RESET ROLE")
-    assert part.events.get(seq=4).data == event["data"]
-    assert not part.run.events.filter(seq=4).exists()
+    late = new.get_model("campaigns", "RunEvent").objects.get(seq=4)
+    assert (late.part_id, late.run_id, late.data) == (part.pk, None, event["data"])
+
+
+@pytest.mark.thorough
+def test_events_become_the_first_partition_without_loss_and_the_last_release_still_reads_and_writes(
+    part: RunPart, server: str
+) -> None:
+    fill(part.run, part)
+    old = migrate(WHOLE)
+    with connection.cursor() as cursor:
+        cursor.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON campaigns_runevent TO {server}")
+    before = [rows(old, "RunEvent", owner, ("id", *EVENT)) for owner in ("run", "part")]
+
+    new = migrate(BY_MONTH)
+
+    assert [len(listed) for listed in before] == [3, 3]
+    assert before == [rows(new, "RunEvent", owner, ("id", *EVENT)) for owner in ("run", "part")]
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET ROLE {server}")
+    event = {"seq": 4, "at": timezone.now(), "kind": "log", "data": {"message": "late"}}
+    events_of_last_release = old.get_model("campaigns", "RunEvent").objects
+    late = events_of_last_release.create(run_id=part.run_id, **event)
+    with connection.cursor() as cursor:
+        cursor.execute("RESET ROLE")
+    assert late.pk > max(row[1] for listed in before for row in listed)
+    assert [each.seq for each in part.run.events.all()] == [1, 2, 3, 4]
+    assert events_of_last_release.filter(run_id=part.run_id).count() == 4
+
+
+@pytest.mark.thorough
+def test_events_of_all_months_become_one_table_again(part: RunPart) -> None:
+    fill(part.run, part)
+    part.run.started_at = timezone.now()
+    insert_events(part.run, [{"seq": 4, "at": timezone.now(), "kind": "log", "data": {"message": "this month"}}])
+    before = list(part.run.events.values_list("id", *EVENT))
+
+    old = migrate(WHOLE)
+
+    assert [row[1:] for row in rows(old, "RunEvent", "run", ("id", *EVENT))] == before
+    event = {"seq": 5, "at": timezone.now(), "kind": "log", "data": {}}
+    assert old.get_model("campaigns", "RunEvent").objects.create(run_id=part.run_id, **event).pk > before[-1][0]
+    with pytest.raises(IntegrityError, match="event_once"):
+        old.get_model("campaigns", "RunEvent").objects.create(run_id=part.run_id, **event)
 
 
 def test_a_run_has_its_own_events_only(part: RunPart) -> None:
@@ -120,5 +164,5 @@ def test_an_event_is_of_a_run_or_of_a_part(part: RunPart, owners: tuple[str, ...
 def test_an_event_of_a_part_is_stored_once(part: RunPart) -> None:
     fill(part.run, part)
 
-    with pytest.raises(IntegrityError, match="event_once_per_part"):
+    with pytest.raises(IntegrityError, match="once_per_part"):
         RunEvent.objects.create(part=part, seq=3, at=timezone.now(), kind="log", data={})

@@ -1,9 +1,11 @@
-"""The migration to one run path on a database of a million runs: seconds, longest lock, and rows before and after.
+"""Events by month on a database of a million runs: what the migration takes, and what a month costs.
 
-python -m embedded run -- python -m tests.benchmarks.run_path --runs 1000000
+python -m embedded run -- python -m tests.benchmarks.by_month --runs 1000000
 
-It empties the database of the environment. Meanwhile a writer adds events to a run, as a server of the last release
-does during an upgrade. Runs are copies of one, with events and artefacts; every hundredth has a part on another host.
+It empties the database of the environment and fills it as the last release leaves it; runs are copies of one, each with
+EVENTS events, and every hundredth has a part on another host. While it migrates, a writer adds events to a run, as a
+server of the last release does during an upgrade. Then it writes the events of as many runs into a month, and compares
+dropping that month with deleting the events of the runs from before.
 """
 
 from __future__ import annotations
@@ -15,17 +17,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 import django
 
-BEFORE = "0028_twins"
-STEPS = ("0029_events_of_parts", "0030_events_of_parts_once", "0031_one_event_table")
-EVENTS, FILES = 6, 2
+BEFORE = "0033_read_attempts"
+STEPS = ("0034_month_of_events", "0035_events_once_per_month", "0036_events_by_month")
+EVENTS = 30  # of a run, without samples
 CHUNK = 50_000
+MONTH = date(2020, 2, 1)
 # Modes that block writers of a table.
 BLOCKING = ("ShareLock", "ShareRowExclusiveLock", "ExclusiveLock", "AccessExclusiveLock")
-EVENT, FILE = "seq, at, kind, data", "path, size, sha256, content"
+EVENT = "seq, at, kind, data"
 
 
 def query(sql: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -75,41 +79,39 @@ def fill(runs: int) -> str:
         " events_offset, events_damaged, last_seq) select gen_random_uuid(), id, host_id, 'server', 0, spec, digest,"
         " 'ended', 'ok', '', 0, 0, 0 from campaigns_run where mod(position, 100) = 0"
     )
-    for table, owner, rows in (("runevent", "run", "run"), ("partevent", "part", "runpart")):
-        query(
-            f"insert into campaigns_{table} ({owner}_id, {EVENT}) select id, n, now(), 'log',"
-            f" jsonb_build_object('message', md5(id::text || n)) from campaigns_{rows}, generate_series(1, {EVENTS}) n"
-            " where id <> %s",
-            run.pk,
-        )
-    for table, owner, rows in (("artefact", "run", "run"), ("partartefact", "part", "runpart")):
-        query(
-            f"insert into campaigns_{table} ({owner}_id, {FILE}) select id, 'out/' || n, 64, repeat('0', 64),"
-            f" (md5(id::text) || md5(n::text))::bytea from campaigns_{rows}, generate_series(1, {FILES}) n"
-            " where id <> %s",
-            run.pk,
-        )
+    for owner, rows in (("run", "run"), ("part", "runpart")):
+        query(f"insert into campaigns_runevent ({owner}_id, {EVENT}) {_events(rows)} where owner.id <> %s", run.pk)
     query("vacuum analyze")
     return str(run.pk)
 
 
-def contents(apart: str, *, is_new: bool) -> dict[str, tuple[int, Any]]:
+def _events(rows: str, more: str = "") -> str:
+    return (
+        f"select owner.id, n, now(), 'log', jsonb_build_object('message', repeat(md5(owner.id::text || n), 5)){more}"
+        f" from campaigns_{rows} owner, generate_series(1, {EVENTS}) n"
+    )
+
+
+def contents(apart: str) -> dict[str, tuple[int, Any]]:
     """Rows and the sum of their hashes, of runs and of parts; without those of the run `apart`."""
-    events, files = ("runevent", "artefact") if is_new else ("partevent", "partartefact")
-    tables = {
-        "runs": ("run", "campaigns_run::text", "id <> %s"),
-        "events of runs": ("runevent", f"concat_ws('|', run_id, {EVENT})", "run_id <> %s"),
-        "artefacts of runs": ("artefact", f"concat_ws('|', run_id, {FILE})", "run_id <> %s"),
-        "events of parts": (events, f"concat_ws('|', part_id, {EVENT})", "part_id <> %s"),
-        "artefacts of parts": (files, f"concat_ws('|', part_id, {FILE})", "part_id <> %s"),
-    }
     return {
-        name: query(
-            f"select count(*), sum(hashtextextended({text}, 0)::numeric) from campaigns_{table} where {rows}",
+        owner: query(
+            f"select count(*), sum(hashtextextended(concat_ws('|', id, {owner}_id, {EVENT}), 0)::numeric)"
+            f" from campaigns_runevent where {owner}_id <> %s",
             apart,
         )[0]
-        for name, (table, text, rows) in tables.items()
+        for owner in ("run", "part")
     }
+
+
+def size(table: str) -> int:
+    return int(query("select pg_total_relation_size(%s)", table)[0][0])
+
+
+def timed(work: Callable[[], Any]) -> float:
+    began = time.monotonic()
+    work()
+    return time.monotonic() - began
 
 
 @dataclass
@@ -178,20 +180,9 @@ def watched(apart: str) -> Iterator[Watched]:
         query("delete from campaigns_runevent where run_id = %s", apart)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=1_000_000)
-    runs = parser.parse_args().runs
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "apps.settings")
-    django.setup()
-    began = time.monotonic()
-    apart = fill(runs)
-    before = contents(apart, is_new=False)
-    print(
-        f"filled in {time.monotonic() - began:.0f} s:",
-        ", ".join(f"{n:,} {name}" for name, (n, _) in before.items()),
-        flush=True,
-    )
+def migrate_watched(apart: str) -> bool:
+    """Migrate step by step. Returns whether the rows are the same."""
+    before = contents(apart)
     for name in STEPS:
         began = time.monotonic()
         with watched(apart) as seen:
@@ -201,10 +192,42 @@ def main() -> None:
             f"longest of {seen.inserts:,} inserts {1000 * seen.longest_insert_s:.0f} ms",
             flush=True,
         )
-    after = contents(apart, is_new=True)
-    different = [name for name in before if before[name] != after[name]]
-    print("rows before and after:", f"different: {', '.join(different)}" if different else "the same")
-    raise SystemExit(bool(different))
+    is_same = before == contents(apart)
+    print("rows before and after:", "the same" if is_same else "different")
+    return is_same
+
+
+def compare_retention(runs: int) -> None:
+    """Write the events of all runs once more, into a month. Then drop it, and delete the others."""
+    from apps.infrastructure import months
+
+    query("select proving_add_month('campaigns_runevent', %s)", MONTH)
+    seconds = timed(
+        lambda: query(f"insert into campaigns_runevent (run_id, {EVENT}, month) {_events('run', ', %s::date')}", MONTH)
+    )
+    partition = f"campaigns_runevent_{MONTH:%Y_%m}"
+    print(f"a month of {runs:,} runs: {size(partition) / runs:,.0f} bytes per run, written in {seconds:.0f} s")
+    print(f"dropped in {1000 * timed(lambda: months.drop(MONTH)):.0f} ms", flush=True)
+    kept = size("campaigns_runevent_kept")
+    deleted = timed(lambda: query("delete from campaigns_runevent where month = %s", months.KEPT))
+    vacuumed = timed(lambda: query("vacuum campaigns_runevent_kept"))
+    print(f"deleted row by row in {deleted:.0f} s, vacuumed in {vacuumed:.0f} s, of {kept / 1e9:.2f} GB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=1_000_000)
+    runs = parser.parse_args().runs
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "apps.settings")
+    django.setup()
+    began = time.monotonic()
+    apart = fill(runs)
+    before = size("campaigns_runevent")
+    print(f"filled in {time.monotonic() - began:.0f} s: {before / runs:,.0f} bytes of events per run", flush=True)
+    is_same = migrate_watched(apart)
+    print(f"after the migration: {size('campaigns_runevent_kept') / runs:,.0f} bytes of events per run", flush=True)
+    compare_retention(runs)
+    raise SystemExit(not is_same)
 
 
 if __name__ == "__main__":
