@@ -8,9 +8,8 @@ batches, and what outlives the month moves to the partition `kept`. A run that i
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -22,11 +21,9 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from apps.accounts.services import audit
-from apps.campaigns.models import Campaign, Run, RunEvent
+from apps.campaigns.models import Campaign, Run, RunEvent, RunPart
 from apps.infrastructure import months
 from apps.results.models import Block, Series
-
-log = logging.getLogger(__name__)
 
 WORK_S = 20.0  # of one task
 BATCH = 500  # runs
@@ -73,34 +70,43 @@ def drop_details(days: int, keep: QuerySet[Campaign], *, until_s: float | None =
     for each in old_months(days, keep):
         if each.obstacle:
             continue
-        runs = _runs_of(each.month).exclude(campaign__in=keep).filter(series__isnull=False)
-        if not _delete_series(runs, ends):
+        if not _drop_month(each, keep, ends):
             return dropped
-        _drop_month(each, keep)
         dropped.append(each)
     _delete_kept(timezone.now() - timedelta(days=days), keep, ends)
     return dropped
 
 
-def _delete_series(runs: QuerySet[Run], ends: float | None) -> bool:
-    """Delete the series of these runs. False if there was not enough time."""
-    while batch := list(runs.values_list("pk", flat=True).distinct()[:BATCH]):
-        with transaction.atomic():
-            Block.objects.filter(series__run__in=batch).delete()
-            Series.objects.filter(run__in=batch).delete()
+def _drop_month(month: Month, keep: QuerySet[Campaign], ends: float | None) -> bool:
+    """Delete the series of a month, then drop its events: as long as these are there, the month is not done. False if
+    there was not enough time."""
+    runs = list(_runs_of(month.month).exclude(campaign__in=keep).values_list("pk", flat=True))
+    for first in range(0, len(runs), BATCH):
+        _delete_series(runs[first : first + BATCH])
         if ends and time.monotonic() > ends:
             return False
+    with transaction.atomic():
+        for run in _runs_of(month.month).filter(campaign__in=keep).values_list("pk", flat=True):
+            for events in _events_of([run], month.month):
+                events.update(month=months.KEPT)
+        audit(None, "details.drop", f"{month.month:%Y-%m}", after={"runs": month.runs})
+        months.drop(month.month)
     return True
 
 
+def _events_of(runs: Sequence[UUID], month: date) -> list[QuerySet[RunEvent]]:
+    """Return the events of these runs and of their parts in a month. No join, because a statement that changes rows
+    would then select them by an id, which no index has."""
+    parts = list(RunPart.objects.filter(run__in=runs).values_list("pk", flat=True))
+    of_month = RunEvent.objects.filter(month=month)
+    return [of_month.filter(run__in=runs), of_month.filter(part__in=parts)]
+
+
 @transaction.atomic
-def _drop_month(month: Month, keep: QuerySet[Campaign]) -> None:
-    of_month = RunEvent.objects.filter(month=month.month)
-    for run in _runs_of(month.month).filter(campaign__in=keep).values_list("pk", flat=True):
-        of_month.filter(run=run).update(month=months.KEPT)
-        of_month.filter(part__run=run).update(month=months.KEPT)
-    audit(None, "details.drop", f"{month.month:%Y-%m}", after={"runs": month.runs})
-    months.drop(month.month)
+def _delete_series(runs: Sequence[UUID]) -> None:
+    series = list(Series.objects.filter(run__in=runs).values_list("pk", flat=True))
+    Block.objects.filter(series__in=series).delete()
+    Series.objects.filter(pk__in=series).delete()
 
 
 def _delete_kept(cutoff: datetime, keep: QuerySet[Campaign], ends: float | None) -> None:
@@ -112,16 +118,15 @@ def _delete_kept(cutoff: datetime, keep: QuerySet[Campaign], ends: float | None)
         later = rows.filter(run__gt=place) if place else rows.filter(run__isnull=False)
         batch: list[Any] = list(later.order_by("run").values_list("run", flat=True).distinct()[:BATCH])
         place = batch[-1] if batch else None
-        _delete_of(Run.objects.filter(pk__in=batch, ended_at__lt=cutoff).exclude(campaign__in=keep))
+        old = Run.objects.filter(pk__in=batch, ended_at__lt=cutoff).exclude(campaign__in=keep)
+        _delete_details(list(old.values_list("pk", flat=True)))
         if not batch:
             break
     cache.set(PLACE, place, None)
 
 
 @transaction.atomic
-def _delete_of(runs: Iterable[Run]) -> None:
-    old = [run.pk for run in runs]
-    RunEvent.objects.filter(month=months.KEPT, run__in=old).delete()
-    RunEvent.objects.filter(month=months.KEPT, part__run__in=old).delete()
-    Block.objects.filter(series__run__in=old).delete()
-    Series.objects.filter(run__in=old).delete()
+def _delete_details(runs: Sequence[UUID]) -> None:
+    for events in _events_of(runs, months.KEPT):
+        events.delete()
+    _delete_series(runs)
