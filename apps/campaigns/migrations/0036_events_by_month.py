@@ -71,8 +71,8 @@ LOCK TABLE campaigns_run, campaigns_runpart IN SHARE ROW EXCLUSIVE MODE;
 LOCK TABLE campaigns_runevent IN ACCESS EXCLUSIVE MODE;
 """
 # The old table becomes the partition `kept`. Identity columns and partitions go together from PostgreSQL 17 on only, so
-# a sequence gives the ids. Nothing refers to them and nobody looks a row up by its id, so no index has them. The index of
-# runs alone repeated that of runs and numbers.
+# a sequence gives the ids. Nothing refers to an id and no query selects by it, so no index has them. The index of runs
+# alone repeated that of runs and numbers.
 SPLIT = """
 ALTER TABLE campaigns_runevent RENAME TO campaigns_runevent_kept;
 DO $$

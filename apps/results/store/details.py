@@ -4,7 +4,7 @@ Measurements, findings, marks, the summary of the proof and raw outputs stay, so
 on which a decision rests keep their details: `keep` has these campaigns.
 
 The events of a month are a partition, which is dropped as a whole. Before that, the series of its runs are deleted in
-batches, and what outlives the month moves to the partition `kept`. A run that is interrupted in between continues."""
+batches, and what outlives the month moves to the partition `kept`. Interrupted work continues with the next task."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from apps.results.models import Block, Series
 
 WORK_S = 20.0  # of one task
 BATCH = 500  # runs
-PLACE = "details.kept.place"  # cache key: the last run whose kept rows were looked at
+PLACE = "details.place"  # cache key: the last run that a task has processed
 
 
 @dataclass(frozen=True)
