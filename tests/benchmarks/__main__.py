@@ -122,10 +122,9 @@ def long_series() -> None:
     )
 
 
-def long_history(million: bool) -> None:
+def long_history() -> None:
     """Pages when there are many runs, on a stack of their own."""
-    argv = [sys.executable, "-m", "tests.benchmarks.pages", *(["--million"] if million else [])]
-    subprocess.run(argv, check=False)
+    subprocess.run([sys.executable, "-m", "tests.benchmarks.pages"], check=False)
 
 
 def main() -> int:
@@ -134,7 +133,6 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=4, help="of the overhead benchmark (4)")
     parser.add_argument("--quads", type=int, default=10, help="on off off on of the observer benchmark (10)")
     parser.add_argument("--pairs", type=int, default=30, help="of the settings and launcher benchmarks (30)")
-    parser.add_argument("--million", action="store_true", help="pages with a million runs as well")
     parser.add_argument("--overhead-only", action="store_true", help="nothing but the overhead benchmark")
     options = parser.parse_args()
     if os.geteuid() == 0 and not options.overhead_only:
@@ -152,7 +150,7 @@ def main() -> int:
         return 0
     observer.measure(observer.parser().parse_args(["--quads", str(options.quads)]))
     long_series()
-    long_history(options.million)
+    long_history()
     return 0
 
 

@@ -1,8 +1,8 @@
 """A hundred users who browse pages and API at once, with the web server of production.
 
-python -m tests.benchmarks.load             100 users for 30 s: on 10 000 runs, and on 13 554 more in one campaign
-python -m tests.benchmarks.load --million   and then on a million, which takes five minutes and 5 GB more
-python -m tests.benchmarks.load --think 0   no pause between requests: the maximum rate of the server
+python -m tests.benchmarks.load                 100 users for 30 s: on 10 000 runs, and on 13 554 more in one campaign
+python -m tests.benchmarks.load --runs 1000000  and then on a million, which takes five minutes and 5 GB more
+python -m tests.benchmarks.load --think 0       no pause between requests: the maximum rate of the server
 
 Each user is a thread with its own connection and session, which requests a page, reads it for a while (exponentially
 distributed, seeded), and requests the next. The threads, the server and PostgreSQL share the machine. From the second
@@ -26,12 +26,11 @@ from pathlib import Path
 from embedded.stack import ADDRESS, Stack
 from tests.benchmarks import account
 from tests.benchmarks.pages.addresses import addresses
-from tests.benchmarks.pages.server import FEW, MANY, peak_mb, running, session
+from tests.benchmarks.pages.server import peak_mb, running, session, stages
 
 AIM_P95_MS, AIM_ERRORS = 1000.0, 0
 SERVERS = ("web", "postgres")
 SEED, PATIENCE_S = 7, 30.0
-STAGES = [("10 000 runs", FEW, False), ("13 554 in one campaign", FEW, True), ("1 000 000 runs", MANY, True)]
 
 
 @dataclass
@@ -178,21 +177,21 @@ def main() -> int:
     parser.add_argument("--users", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=30.0, help="of each stage (30)")
     parser.add_argument("--think", type=float, default=2.0, help="mean seconds from an answer to the next request (2)")
-    parser.add_argument("--million", action="store_true", help="a third stage, on a million runs")
+    parser.add_argument("--runs", type=int, nargs="+", default=[], metavar="N", help="further stages on N runs each")
     parser.add_argument("--state", type=Path, help="a directory that keeps the database for the next time")
     options = parser.parse_args()
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    stages: list[Stage] = []
+    measured: list[Stage] = []
     with running(options.state) as stack:
         from tests.rows import history
 
-        for title, runs, large in STAGES[: 3 if options.million else 2]:
+        for title, runs, large in stages(options.runs):
             history.fill(runs, large=large)
-            stages.append(browse(stack, title, options.users, options.seconds, options.think))
-            print(table(stages[-1]))
-    if options.million:
-        print(growth(*stages[1:]))
-    missed = [miss for stage in stages for miss in failures(stage)]
+            measured.append(browse(stack, title, options.users, options.seconds, options.think))
+            print(table(measured[-1]))
+    for more in measured[2:]:
+        print(growth(measured[1], more))
+    missed = [miss for stage in measured for miss in failures(stage)]
     for miss in missed:
         print(f"misses its aim: {miss}")
     return 1 if missed else 0

@@ -1,10 +1,10 @@
 """Durations of pages and lists with a long history: with the server of `make demo`, and rendered in Chromium.
 
-python -m tests.benchmarks.pages            10 000 runs, then 13 554 more in one campaign
-python -m tests.benchmarks.pages --million  and then a million, which takes ten minutes and 5 GB more
+python -m tests.benchmarks.pages                 10 000 runs, then 13 554 more in one campaign
+python -m tests.benchmarks.pages --runs 1000000  and then a million, which takes ten minutes and 5 GB more
 
 The campaigns of one stage are those of the next as well: history grows backwards (tests/rows/history.py).
-A database that `--state` kept with a million runs is measured as it is. The web server's CPU time is shown, too: on
+A database that `--state` kept is measured from its number of runs on. The web server's CPU time is shown, too: on
 a busy machine, pages mostly wait for the CPU.
 Every page of tests/documents/pages.py is requested as well, with the rows of tests/rows/populate.py.
 """
@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.benchmarks.pages.server import FEW, MANY, fill_pages, running
+from tests.benchmarks.pages.server import fill_pages, running, stages
 from tests.benchmarks.pages.stages import Stage, measure
 
 AIM_MS, AIM_DRAWN_MS, AIM_OPENED_MS = 200.0, 1000.0, 1500.0
@@ -87,30 +87,27 @@ def firsts(stage: Stage) -> Iterator[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.pages", description=__doc__)
-    parser.add_argument("--million", action="store_true", help="a third stage, of a million runs")
+    parser.add_argument("--runs", type=int, nargs="+", default=[], metavar="N", help="further stages of N runs each")
     parser.add_argument("--times", type=int, default=TIMES, help=f"that each page is asked for ({TIMES})")
     parser.add_argument("--no-browser", action="store_true", help="without Chromium")
     parser.add_argument("--state", type=Path, help="a directory that keeps the database for the next time")
     options = parser.parse_args()
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    stages = []
+    measured = []
     with running(options.state) as stack:
         from apps.campaigns.models import Run
         from tests.rows import history
 
         others = fill_pages(stack.state)
-        fills = [("10 000 runs", FEW, False), ("13 554 in one campaign", FEW, True)]
-        fills += [("1 000 000 runs", MANY, True)] if options.million else []
-        if Run.objects.count() >= MANY:
-            fills = fills[-1:]
-        for title, runs, large in fills:
+        listed, present = stages(options.runs), Run.objects.count()
+        for title, runs, large in [each for each in listed if each[1] >= present] or listed[-1:]:
             history.fill(runs, large=large)
-            stages.append(measure(stack, title, others, options.times, not options.no_browser))
-            print("\n".join([title, *firsts(stages[-1])]))
-    print(table(stages))
-    for miss in failures(stages):
+            measured.append(measure(stack, title, others, options.times, not options.no_browser))
+            print("\n".join([title, *firsts(measured[-1])]))
+    print(table(measured))
+    for miss in failures(measured):
         print(f"misses its aim: {miss}")
-    return 1 if failures(stages) else 0
+    return 1 if failures(measured) else 0
 
 
 if __name__ == "__main__":

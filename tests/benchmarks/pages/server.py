@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,7 +16,13 @@ from embedded.servers.postgres import RUNTIME_USER
 from embedded.stack import Stack
 from embedded.supervisor import Supervisor
 
-FEW, MANY = 10_000, 1_000_000  # runs of the history
+FEW = 10_000  # runs of the history
+STAGES = [("10 000 runs", FEW, False), ("13 554 in one campaign", FEW, True)]
+
+
+def stages(more: Sequence[int]) -> list[tuple[str, int, bool]]:
+    """(title, runs, whether with the large campaign) of all stages, with one for each number in `more`."""
+    return STAGES + [(f"{runs:,} runs".replace(",", " "), runs, True) for runs in more]
 
 
 @contextmanager
