@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 HOSTS = 20
+MOST = 1_000_000  # runs that this module writes
 # Of one ordinary campaign on its host; a thousand of them reach back four years.
 SLOT = timedelta(hours=36)
 SIZES = ("14GB", "13GB", "12GB", "11GB", "10GB", "9GB", "8GB", "7GB", "6GB", "5GB", "4GB", "3GB", "2GB", "1GB")
@@ -388,11 +389,14 @@ def workload(name: str, steps: list[dict[str, Any]]) -> tuple[int, list[dict[str
 
 
 def fill(runs: int, *, large: bool, seed: int = 1, tell: Callable[[str], None] = print) -> None:
-    """Adds campaigns until there are so many runs at least; `large`: one of 13 554 among them, where there is none."""
+    """Adds campaigns until there are so many runs at least; `large`: one of 13 554 among them, where there is none.
+
+    After MOST runs, the campaigns before are copied."""
     from django.utils import timezone
 
     from apps.campaigns.design.steps import single
     from apps.campaigns.models import Campaign, Run
+    from tests.rows.copied import copy_until
 
     by, (hosts, facts) = people(), fleet()
     writer, now, begun = Writer(seed, hosts, facts, by), timezone.now(), time.monotonic()
@@ -402,18 +406,20 @@ def fill(runs: int, *, large: bool, seed: int = 1, tell: Callable[[str], None] =
     known = set(Campaign.objects.values_list("seed", flat=True))
     gathered = 0
     for shape in _shapes(large, known, oltp, split, steps, now, seed):
-        if have >= runs and len(shape.factors) < 2:
+        if have >= min(runs, MOST) and len(shape.factors) < 2:
             break
         added = writer.add(shape)
         have, gathered = have + added, gathered + added
         if gathered >= CHUNK:
             writer.flush()
             gathered, spent = 0, time.monotonic() - begun
-            left = spent / (have - first) * max(0, runs - have)
+            left = spent / (have - first) * max(0, min(runs, MOST) - have)
             tell(f"  {have} runs after {spent:.0f} s, about {left:.0f} s to go")
     writer.flush()
+    if runs > have:
+        copy_until(runs, tell)
     analyze()
-    tell(f"{have} runs, {time.monotonic() - begun:.0f} s")
+    tell(f"{Run.objects.count()} runs, {time.monotonic() - begun:.0f} s")
 
 
 def _shapes(

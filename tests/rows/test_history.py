@@ -53,6 +53,20 @@ def test_a_history_grows_backwards_and_keeps_existing_rows() -> None:
     assert Run.objects.count() >= 400
 
 
+def test_most_of_a_very_long_history_are_copies_from_earlier_years(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "MOST", 600)
+
+    history.fill(1000, large=True, tell=quiet)
+    history.fill(2000, large=True, tell=quiet)
+
+    assert Run.objects.count() >= 2000
+    assert Campaign.objects.filter(recipe="cache-split").count() == 1
+    names = Campaign.objects.order_by().values("name").annotate(times=Count("pk")).values_list("times", flat=True)
+    assert max(names) >= 4 and min(names) == 1
+    ended = Run.objects.filter(outcome="ok").annotate(figures=Count("measurements"))
+    assert set(ended.order_by().values_list("figures", flat=True)) == {4, 5}
+
+
 def test_every_constraint_holds_and_the_pages_can_read_it() -> None:
     history.fill(300, large=True, tell=quiet)
 
