@@ -13,10 +13,8 @@ import os
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
-from itertools import accumulate
-from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -25,6 +23,8 @@ from redis import Redis
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
+
+from apps.monitoring.families import Counted, Histogram
 
 NAME = "proving_http_request_seconds"
 HELP = "Time until a response begins, by view, method and class of status."
@@ -130,6 +130,7 @@ def labels(request: HttpRequest, response: HttpResponseBase) -> Labels:
 
 def _send(taken: dict[Labels, list[int]]) -> None:
     with _redis().pipeline(transaction=True) as pipe:
+        pipe.set(_began_key(), time.time_ns(), nx=True)
         for labels, row in taken.items():
             for bucket, count in zip((*range(len(row) - 1), SUM), row, strict=True):
                 if count:
@@ -148,31 +149,30 @@ def connected(url: str) -> Redis:
     return Redis.from_url(url, retry=Retry(NoBackoff(), 0), **limits)
 
 
-def lines() -> Iterator[str]:
-    """Yield the histogram's lines of /metrics; nothing if Redis does not answer."""
+def families() -> list[Histogram]:
+    """Return the histogram; nothing before the first request, or if Redis does not answer."""
     sender.send()
     try:
-        counts: Any = _redis().hgetall(REDIS_KEY)  # in bytes
+        with _redis().pipeline(transaction=True) as pipe:
+            pipe.hgetall(REDIS_KEY)
+            pipe.get(_began_key())
+            counts, began = pipe.execute()  # in bytes
     except (RedisError, OSError) as error:
         log.warning("durations of requests are not reported: %s", error)
-        return
+        return []
     rows: dict[Labels, list[int]] = {}
     for field, count in counts.items():
         view, method, status, bucket = field.decode().split(" ")
         row = rows.setdefault((view, method, status), [0] * (len(BOUNDS_S) + 2))
         row[-1 if bucket == SUM else int(bucket)] = int(count)
-    if rows:
-        yield f"# HELP {NAME} {HELP}"
-        yield f"# TYPE {NAME} histogram"
-    for labels, row in sorted(rows.items()):
-        yield from _series(labels, row)
+    values = {_named(labels): Counted(row[:-1], row[-1] / 1e6) for labels, row in sorted(rows.items())}
+    return [Histogram(NAME, HELP, BOUNDS_S, values, int(began or 0))] if values else []
 
 
-def _series(labels: Labels, row: list[int]) -> Iterator[str]:
-    """Yield the lines of one series, with cumulative buckets."""
-    named = ",".join(f'{name}="{text}"' for name, text in zip(("view", "method", "status"), labels, strict=True))
-    *counts, microseconds = row
-    for bound, count in zip((*map(str, BOUNDS_S), "+Inf"), accumulate(counts), strict=True):
-        yield f'{NAME}_bucket{{{named},le="{bound}"}} {count}'
-    yield f"{NAME}_sum{{{named}}} {microseconds / 1e6:.17g}"
-    yield f"{NAME}_count{{{named}}} {sum(counts)}"
+def _began_key() -> str:
+    """The key of the time since which the requests are counted, in nanoseconds since 1970."""
+    return f"{REDIS_KEY}:began_ns"
+
+
+def _named(labels: Labels) -> tuple[tuple[str, str], ...]:
+    return tuple(zip(("view", "method", "status"), labels, strict=True))

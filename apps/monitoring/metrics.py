@@ -9,7 +9,6 @@ from __future__ import annotations
 import ipaddress
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -31,6 +30,7 @@ from apps.campaigns.execution.queue import MAY_BEGIN
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host, Lease
 from apps.monitoring import latencies
+from apps.monitoring.families import Family, Gauge, Labels
 from apps.results import queries
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -41,31 +41,11 @@ PRIVATE = "(private)"  # instead of the names of the hosts of private teams
 FORWARDED = ("HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_PROTO", "HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_REAL_IP")
 
 
-@dataclass(frozen=True)
-class Gauge:
-    """A gauge with its values by labels."""
-
-    name: str
-    help: str
-    values: dict[tuple[tuple[str, str], ...], float] = field(default_factory=dict)
-
-    def lines(self) -> Iterator[str]:
-        yield f"# HELP {self.name} {self.help}"
-        yield f"# TYPE {self.name} gauge"
-        for labels, value in self.values.items():
-            label_text = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels)
-            yield f"{self.name}{{{label_text}}} {value:.17g}" if label_text else f"{self.name} {value:.17g}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _one(value: float) -> dict[tuple[tuple[str, str], ...], float]:
+def _one(value: float) -> dict[Labels, float]:
     return {(): float(value)}
 
 
-def _by(label: str, counted: dict[str, int]) -> dict[tuple[tuple[str, str], ...], float]:
+def _by(label: str, counted: dict[str, int]) -> dict[Labels, float]:
     return {((label, text),): float(count) for text, count in counted.items()}
 
 
@@ -77,7 +57,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
     if not _allowed(request):
         hint = _hint(request.META.get("REMOTE_ADDR", ""))
         return HttpResponse(hint, status=401, headers={"WWW-Authenticate": "Bearer"}, content_type="text/plain")
-    lines = [line for gauge in gauges() for line in gauge.lines()] + list(latencies.lines())
+    lines = [line for family in families() for line in family.lines()]
     return HttpResponse("\n".join(lines) + "\n", content_type=CONTENT_TYPE)
 
 
@@ -100,6 +80,11 @@ def _allowed(request: HttpRequest) -> bool:
         return ipaddress.ip_address(request.META.get("REMOTE_ADDR", "")).is_loopback
     except ValueError:
         return False
+
+
+def families() -> list[Family]:
+    """Return all metrics. Without Redis, the histogram of requests is missing."""
+    return [*gauges(), *latencies.families()]
 
 
 def gauges() -> list[Gauge]:

@@ -39,12 +39,13 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(latencies, "sender", latencies.Sender(latencies.tally))
     redis, place = latencies._redis(), latencies.REDIS_KEY
     yield place
-    redis.delete(place)
+    redis.delete(place, latencies._began_key())
 
 
 def samples_by_name() -> dict[str, float]:
     """Each sample by its name and labels."""
-    samples = (line.rpartition(" ") for line in latencies.lines() if not line.startswith("#"))
+    lines = [line for family in latencies.families() for line in family.lines()]
+    samples = (line.rpartition(" ") for line in lines if not line.startswith("#"))
     return {name: float(value) for name, _, value in samples}
 
 
