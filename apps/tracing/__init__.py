@@ -1,6 +1,6 @@
 """Traces in OpenTelemetry's format: web requests, tasks, SQL statements, and the phases of runs.
 
-Without PROVING_OTLP_ENDPOINT, nothing is recorded and no module of OpenTelemetry is imported: only `sdk`, `requests`,
+Without PROVING_OTLP_ENDPOINT, nothing is recorded and no module of OpenTelemetry is imported: only `exporting`, `sdk`,
 `statements` and `tasks` import them, and only an enabled server imports these.
 """
 

@@ -1,10 +1,11 @@
-"""Sends spans to the collector from a thread, so that no request, run or stop of a process waits for it."""
+"""Sends spans to the collector from a thread, so that no request, run or stop of a process waits for it. Metrics, which
+apps/monitoring/metric_push.py sends, share the delivery."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import requests
@@ -32,47 +33,72 @@ class ExportSession(requests.Session):
         except requests.RequestException as error:
             self.problem = type(error).__name__
             raise
-        # A redirect is not followed, so the spans have not been delivered.
+        # A redirect is not followed, so the batch has not been delivered.
         self.problem = "" if 200 <= response.status_code < 300 else f"status {response.status_code}"
         return response
 
 
-class Exporter(SpanExporter):
-    """Sends batches. After a failure it drops those of the next PAUSE_S; the log has the first failure, and the first
-    success after it."""
+class Delivery:
+    """Sends one signal to the collector. The log has the first failure, with its cause, and the first success after it.
 
-    def __init__(self, url: str, headers: dict[str, str], ca_bundle: str) -> None:
+    `until`: message of the failure, with URL and cause; `again`: message of the success, with the number of `lost`.
+    """
+
+    def __init__(self, url: str, until: str, again: str) -> None:
         # It logs each failed batch.
         logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
-        self._url, self._session = url, ExportSession()
-        self._inner = OTLPSpanExporter(
-            endpoint=url,
-            certificate_file=ca_bundle or None,
-            headers=headers,
-            timeout=SEND_S,
-            compression=Compression.Gzip,
-            session=self._session,
+        self.url, self.session, self.lost = url, ExportSession(), 0
+        self._until, self._again = until, again
+
+    def options(self, headers: dict[str, str], ca_bundle: str) -> dict[str, Any]:
+        """Return the arguments for an exporter of OpenTelemetry."""
+        return {
+            "endpoint": self.url,
+            "certificate_file": ca_bundle or None,
+            "headers": headers,
+            "timeout": SEND_S,
+            "compression": Compression.Gzip,
+            "session": self.session,
+        }
+
+    def succeeds(self, export: Callable[[], object]) -> bool:
+        """Call `export`, which sends a batch with the session. Returns whether the collector accepted it; otherwise the
+        caller adds to `lost`."""
+        self.session.problem = "the batch cannot be encoded"
+        export()
+        if problem := self.session.problem:
+            self.warn_once(self._until, self.url, problem)
+            return False
+        if self.lost:
+            log.warning(self._again, self.lost)
+        self.lost = 0
+        return True
+
+    def warn_once(self, message: str, *values: str) -> None:
+        """Log why this batch is lost, unless the one before was lost, too."""
+        if not self.lost:
+            log.warning(message, *values)
+
+
+class Exporter(SpanExporter):
+    """Sends batches of spans. After a failure it drops those of the next PAUSE_S."""
+
+    def __init__(self, url: str, headers: dict[str, str], ca_bundle: str) -> None:
+        self._delivery = Delivery(
+            url,
+            "traces are dropped until the collector %s accepts them: %s; check it, and PROVING_OTLP_HEADERS",
+            "traces are sent again; %d spans were dropped",
         )
-        self._lost, self._paused_until = 0, 0.0
+        self._inner = OTLPSpanExporter(**self._delivery.options(headers, ca_bundle))
+        self._paused_until = 0.0
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        if time.monotonic() >= self._paused_until and self._send(spans):
-            return SpanExportResult.SUCCESS
-        self._lost += len(spans)
-        return SpanExportResult.FAILURE
-
-    def _send(self, spans: Sequence[ReadableSpan]) -> bool:
-        self._session.problem = "the spans cannot be encoded"
-        self._inner.export(spans)
-        if problem := self._session.problem:
-            if not self._lost:
-                log.warning("traces are dropped until the collector %s accepts them: %s", self._url, problem)
+        if time.monotonic() >= self._paused_until:
+            if self._delivery.succeeds(lambda: self._inner.export(spans)):
+                return SpanExportResult.SUCCESS
             self._paused_until = time.monotonic() + PAUSE_S
-            return False
-        if self._lost:
-            log.warning("traces are sent again; %d spans were dropped", self._lost)
-        self._lost = 0
-        return True
+        self._delivery.lost += len(spans)
+        return SpanExportResult.FAILURE
 
     def shutdown(self) -> None:
         self._inner.shutdown()  # type: ignore[no-untyped-call]
