@@ -8,7 +8,7 @@ from typing import Any
 
 from celery import Celery
 from celery.apps import worker as program
-from celery.signals import celeryd_init, worker_init, worker_ready, worker_shutting_down
+from celery.signals import beat_init, celeryd_init, worker_init, worker_ready, worker_shutting_down
 from django.conf import settings
 
 from apps import logs
@@ -52,6 +52,15 @@ def listen_for_nudges(sender: Any, **_: Any) -> None:
         from apps.campaigns.execution import nudges
 
         nudges.listen()
+
+
+@beat_init.connect
+def push_metrics(**_: Any) -> None:
+    """Send the metrics of the instance from its beat, if the operator wants that."""
+    if settings.OTLP_METRICS_URL:
+        from apps.monitoring import metric_push
+
+        metric_push.start()
 
 
 @worker_shutting_down.connect

@@ -71,6 +71,11 @@ METRICS_TOKEN: str = env.secret("PROVING_METRICS_TOKEN", default="")
 OTLP_ENDPOINT: str = otlp.traces_url("PROVING_OTLP_ENDPOINT", env.str("PROVING_OTLP_ENDPOINT", default=""))
 OTLP_HEADERS = otlp.headers("PROVING_OTLP_HEADERS", env.secret("PROVING_OTLP_HEADERS", default=""))
 TRACED_SHARE: float = otlp.share("PROVING_TRACED_SHARE", env.float("PROVING_TRACED_SHARE", default=1.0))
+# Seconds between two batches of metrics, which beat sends to the same collector; 0 sends none.
+OTLP_METRICS_EVERY_S: int = otlp.interval(
+    "PROVING_OTLP_METRICS_EVERY_S", env.int("PROVING_OTLP_METRICS_EVERY_S", default=0), OTLP_ENDPOINT
+)
+OTLP_METRICS_URL: str = otlp.metrics_url("PROVING_OTLP_ENDPOINT", OTLP_ENDPOINT) if OTLP_METRICS_EVERY_S else ""
 
 # Sign-in with an OpenID Connect provider, enabled by an issuer. See docs/operations/identity.md.
 OIDC_ISSUER: str = env.str("PROVING_OIDC_ISSUER", default="").removesuffix("/.well-known/openid-configuration")
@@ -197,7 +202,7 @@ TEMPLATES = [
 # Fields and their options are most of the templates of a form. Jinja renders them in half the time.
 FORM_RENDERER = "django.forms.renderers.Jinja2"
 
-# CAs for the certificates of PostgreSQL, Redis and the collector of traces; "" uses those of the system.
+# CAs for the certificates of PostgreSQL, Redis and the OTLP collector; "" uses those of the system.
 CA_BUNDLE: str = stores.ca_bundle(env.str("PROVING_CA_BUNDLE", default=""))
 OTLP_CA_BUNDLE: str = CA_BUNDLE or stores.system_cas()
 DATABASES: dict[str, dict[str, Any]] = {

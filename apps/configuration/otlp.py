@@ -1,4 +1,4 @@
-"""Variables of the collector that traces are sent to. No message contains the value of a header."""
+"""Variables of the collector that traces and metrics are sent to. No message contains the value of a header."""
 
 from __future__ import annotations
 
@@ -7,13 +7,23 @@ from urllib.parse import unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
-SIGNAL = "/v1/traces"  # of OTLP over HTTP
+TRACES, METRICS = "/v1/traces", "/v1/metrics"  # of OTLP over HTTP
 NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 EXAMPLE = "http://collector.example.org:4318"
+SHORTEST_S = 5  # between two batches of metrics
 
 
 def traces_url(name: str, url: str) -> str:
     """Return the URL that spans are sent to, for the address of a collector; "" stays ""."""
+    return _signal_url(name, url, TRACES)
+
+
+def metrics_url(name: str, url: str) -> str:
+    """Return the URL that metrics are sent to, for the address of a collector or the URL of one signal; "" stays ""."""
+    return _signal_url(name, url, METRICS)
+
+
+def _signal_url(name: str, url: str, signal: str) -> str:
     if not url:
         return ""
     try:
@@ -25,7 +35,8 @@ def traces_url(name: str, url: str) -> str:
         raise ImproperlyConfigured(f"{name} contains a user or password: send them with PROVING_OTLP_HEADERS")
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment or re.search(r"\s", url):
         raise ImproperlyConfigured(f"{name} is {url!r}: use http:// or https://, a host and a port, as in {EXAMPLE}")
-    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/').removesuffix(SIGNAL)}{SIGNAL}"
+    base = parts.path.rstrip("/").removesuffix(TRACES).removesuffix(METRICS)
+    return f"{parts.scheme}://{parts.netloc}{base}{signal}"
 
 
 def headers(name: str, text: str) -> dict[str, str]:
@@ -54,3 +65,12 @@ def share(name: str, value: float) -> float:
     if not 0 <= value <= 1:
         raise ImproperlyConfigured(f"{name} is {value:g}: use a number from 0 to 1")
     return value
+
+
+def interval(name: str, seconds: int, collector: str) -> int:
+    """Return the seconds between two batches of metrics; 0 sends none. `collector`: its URL, "" if there is none."""
+    if seconds and seconds < SHORTEST_S:
+        raise ImproperlyConfigured(f"{name} is {seconds}: use 0, which sends no metrics, or at least {SHORTEST_S}")
+    if seconds and not collector:
+        raise ImproperlyConfigured(f"{name} is {seconds}, but metrics need a collector: set PROVING_OTLP_ENDPOINT")
+    return seconds

@@ -1,4 +1,4 @@
-"""A collector of traces: it receives OTLP over HTTP, as OpenTelemetry's own does, and keeps what it got."""
+"""A collector: it receives traces and metrics by OTLP over HTTP, as OpenTelemetry's own does, and keeps what it got."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import accumulate
 from typing import Any
 
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_CUMULATIVE as CUMULATIVE
+from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 
 WAIT_S = 60.0
 ERROR = 2  # status of a failed span
@@ -37,13 +41,48 @@ class Received:
     has_failed: bool
 
 
+@dataclass(frozen=True)
+class ReceivedMetric:
+    """A metric with its data points, and the attributes of the resource that sent it."""
+
+    resource: dict[str, Any]
+    name: str
+    help: str
+    unit: str
+    kind: str  # gauge, sum, histogram ...
+    is_cumulative: bool
+    points: list[Any]
+
+    @property
+    def samples(self) -> dict[str, float]:
+        """Every sample by its name and labels, as /metrics writes them."""
+        return dict(sample for point in self.points for sample in self._samples(point))
+
+    def _samples(self, point: Any) -> Iterator[tuple[str, float]]:
+        labels = [f'{row.key}="{row.value.string_value}"' for row in point.attributes]
+        if self.kind == "gauge":
+            yield _written(self.name, labels), point.as_double
+            return
+        bounds = [*map(str, point.explicit_bounds), "+Inf"]
+        for bound, count in zip(bounds, accumulate(point.bucket_counts), strict=True):
+            yield _written(f"{self.name}_bucket", [*labels, f'le="{bound}"']), count
+        yield _written(f"{self.name}_sum", labels), point.sum
+        yield _written(f"{self.name}_count", labels), point.count
+
+
+def _written(name: str, labels: list[str]) -> str:
+    return f"{name}{{{','.join(labels)}}}" if labels else name
+
+
 @dataclass
 class Collector:
     """What was received, and how the next batch is answered."""
 
     port: int
     status: int = 200
-    batches: list[bytes] = field(default_factory=list)
+    hangs: bool = False  # reads requests, and answers none
+    batches: list[bytes] = field(default_factory=list)  # of spans
+    metric_batches: list[bytes] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     paths: set[str] = field(default_factory=set)
 
@@ -54,6 +93,11 @@ class Collector:
     @property
     def spans(self) -> list[Received]:
         return [span for batch in list(self.batches) for span in _spans(batch)]
+
+    @property
+    def metrics(self) -> list[ReceivedMetric]:
+        """The metrics of the last batch."""
+        return metrics_of(self.metric_batches[-1])
 
     def wait(self, found: Callable[[list[Received]], Any]) -> Any:
         """Return what `found` returns of all spans, as soon as it is true."""
@@ -84,6 +128,24 @@ def _spans(batch: bytes) -> Iterator[Received]:
             )
 
 
+def metrics_of(batch: bytes) -> list[ReceivedMetric]:
+    return [
+        _metric(_attributes(of_resource.resource.attributes), metric)
+        for of_resource in ExportMetricsServiceRequest.FromString(batch).resource_metrics
+        for scope in of_resource.scope_metrics
+        for metric in scope.metrics
+    ]
+
+
+def _metric(resource: dict[str, Any], metric: Metric) -> ReceivedMetric:
+    kind = metric.WhichOneof("data") or ""
+    data = getattr(metric, kind)
+    is_cumulative = getattr(data, "aggregation_temporality", None) == CUMULATIVE
+    return ReceivedMetric(
+        resource, metric.name, metric.description, metric.unit, kind, is_cumulative, list(data.data_points)
+    )
+
+
 def _attributes(rows: Any) -> dict[str, Any]:
     return {row.key: _value(row.value) for row in rows}
 
@@ -110,12 +172,16 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         collector: Collector = self.server.collector  # type: ignore[attr-defined]
         body = self.rfile.read(int(self.headers["Content-Length"]))
+        if collector.hangs:
+            self.rfile.read(1)  # until the client gives up
+            return
         if self.path.strip("/").isdecimal():  # a test says how to answer from now on
             collector.status, answer = int(self.path.strip("/")), 200
         else:
             answer = collector.status
         if answer == 200 and not self.path.strip("/").isdecimal():
-            collector.batches.append(gzip.decompress(body) if self.headers["Content-Encoding"] == "gzip" else body)
+            batches = collector.metric_batches if self.path == "/v1/metrics" else collector.batches
+            batches.append(gzip.decompress(body) if self.headers["Content-Encoding"] == "gzip" else body)
             collector.headers.append(dict(self.headers))
             collector.paths.add(self.path)
         self.send_response(answer)

@@ -27,6 +27,9 @@ KEY = "key-of-the-collector"
 # In addresses: of a feed, and of a link that sets a password.
 FEED, TOKEN, PASSWORD = "sesame-feed-4711", "c8a1xz-0123456789abcdef", "a wrong password 4711"
 DROPPED = "traces are dropped until the collector"
+METRICS_DROPPED = "metrics are dropped until the collector"
+EVERY_S = 5
+STARTS = '{view="api:campaign-start",method="POST",status="2xx"}'
 STOP_S = 8.0  # usually 1 to 2 s; the supervisor kills after 10 s
 
 
@@ -52,6 +55,7 @@ def stack() -> Iterator[Traced]:
     with pytest.MonkeyPatch.context() as environment, collector.serve() as receiver:
         environment.setenv("PROVING_OTLP_ENDPOINT", receiver.url)
         environment.setenv("PROVING_OTLP_HEADERS", f"x-key={KEY},x-tenant=a%20b")
+        environment.setenv("PROVING_OTLP_METRICS_EVERY_S", str(EVERY_S))
         with ground.prepare() as here:
             _use_secrets(here.stack.base_url)
             ended = _campaign(here)
@@ -123,7 +127,7 @@ def test_contact_and_transfer_are_within_the_task(stack: Traced) -> None:
 
 
 def test_no_secret_is_sent(stack: Traced) -> None:
-    sent = b"".join(stack.collector.batches)
+    sent = b"".join(stack.collector.batches + stack.collector.metric_batches)
     names = {span.name for span in stack.collector.spans}
     here = stack.ground
 
@@ -136,11 +140,23 @@ def test_no_secret_is_sent(stack: Traced) -> None:
 def test_the_collector_gets_its_headers_and_the_kind_of_each_process(stack: Traced) -> None:
     received = stack.collector
 
-    assert received.paths == {"/v1/traces"}
+    assert received.paths == {"/v1/traces", "/v1/metrics"}
     assert {(headers["x-key"], headers["x-tenant"]) for headers in received.headers} == {(KEY, "a b")}
     assert {span.service for span in received.spans} == {"proving-web", "proving-worker", "proving-dispatcher"}
     for service in ("proving-web", "proving-worker"):
         assert len({span.instance for span in received.spans if span.service == service}) <= 2
+
+
+def test_beat_sends_the_metrics_of_the_instance_at_the_interval(stack: Traced) -> None:
+    _wait(lambda: len(stack.collector.metric_batches) >= 3)
+    batches = [collector.metrics_of(batch) for batch in stack.collector.metric_batches]
+    (counts,) = [metric for metric in batches[-1] if metric.name == "proving_http_request_seconds"]
+    page = stack.ground.stack.base_url.partition("//")[2]
+
+    assert {metric.resource["service.instance.id"] for batch in batches for metric in batch} == {page}
+    assert counts.samples[f"{counts.name}_count{STARTS}"] == 1
+    first, *_, last = [batch[0].points[0].time_unix_nano / 1e9 for batch in batches]
+    assert len(batches) <= (last - first) / EVERY_S + 2, "only one process sends them"
 
 
 def test_a_collector_that_fails_or_never_answers_delays_nothing(stack: Traced, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,6 +164,8 @@ def test_a_collector_that_fails_or_never_answers_delays_nothing(stack: Traced, m
     stack.collector.status = 503
     _wait(lambda: _get(here) and DROPPED in log.read_text())
     assert "status 503" in log.read_text()
+    beat = here.supervisor.log("beat")
+    _wait(lambda: METRICS_DROPPED in beat.read_text())
 
     with collector.silent() as url:
         monkeypatch.setenv("PROVING_OTLP_ENDPOINT", url)
@@ -159,6 +177,7 @@ def test_a_collector_that_fails_or_never_answers_delays_nothing(stack: Traced, m
 
     for of_web in (log, here.supervisor.log("web.last")):
         assert 1 <= of_web.read_text().count(DROPPED) <= 2, "once in each of two processes"
+    assert beat.read_text().count(METRICS_DROPPED) == 1
 
 
 def _stop(here: Ground) -> None:

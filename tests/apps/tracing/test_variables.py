@@ -1,4 +1,5 @@
-"""The variables of traces: which addresses, headers and shares are accepted, and what a message about one contains."""
+"""The variables of traces and metrics: which addresses, headers, shares and intervals are accepted, and what a message
+about one contains."""
 
 from __future__ import annotations
 
@@ -19,6 +20,18 @@ from apps.configuration import otlp
 )
 def test_the_address_of_a_collector_gets_the_path_of_traces(address: str, url: str) -> None:
     assert otlp.traces_url("E", address) == url
+
+
+@pytest.mark.parametrize("path", ["", "/", "/v1/traces", "/v1/metrics", "/v1/metrics/"])
+def test_the_url_of_either_signal_leads_to_both(path: str) -> None:
+    address = f"https://otel.example.org/tenant{path}"
+
+    assert otlp.traces_url("E", address) == "https://otel.example.org/tenant/v1/traces"
+    assert otlp.metrics_url("E", address) == "https://otel.example.org/tenant/v1/metrics"
+
+
+def test_without_a_collector_there_is_no_url_of_metrics() -> None:
+    assert otlp.metrics_url("E", "") == ""
 
 
 @pytest.mark.parametrize(
@@ -59,3 +72,20 @@ def test_a_share_is_between_0_and_1(value: float) -> None:
     assert otlp.share("S", 0.25) == 0.25
     with pytest.raises(ImproperlyConfigured, match=r"S is .*: use a number from 0 to 1"):
         otlp.share("S", value)
+
+
+@pytest.mark.parametrize("seconds", [0, 5, 60])
+def test_metrics_are_sent_every_5_seconds_or_more_or_never(seconds: int) -> None:
+    assert otlp.interval("I", seconds, "http://otel:4318/v1/traces") == seconds
+
+
+@pytest.mark.parametrize("seconds", [-1, 1, 4])
+def test_a_shorter_interval_is_refused(seconds: int) -> None:
+    with pytest.raises(ImproperlyConfigured, match=rf"I is {seconds}: use 0, .* or at least 5"):
+        otlp.interval("I", seconds, "http://otel:4318/v1/traces")
+
+
+def test_an_interval_without_a_collector_is_refused() -> None:
+    assert otlp.interval("I", 0, "") == 0
+    with pytest.raises(ImproperlyConfigured, match="I is 60, but metrics need a collector: set PROVING_OTLP_ENDPOINT"):
+        otlp.interval("I", 60, "")

@@ -105,6 +105,16 @@ def test_a_file_without_a_secret_is_named(
         env.secret("A_SECRET")
 
 
+@pytest.mark.parametrize(("seconds", "url"), [("0", ""), ("60", "http://otel:4318/v1/metrics")])
+def test_metrics_are_sent_to_the_collector_of_traces_if_there_is_an_interval(
+    monkeypatch: pytest.MonkeyPatch, seconds: str, url: str
+) -> None:
+    variables = {"PROVING_OTLP_ENDPOINT": "http://otel:4318", "PROVING_OTLP_METRICS_EVERY_S": seconds}
+    read = settings(monkeypatch, **variables)
+
+    assert (read["OTLP_ENDPOINT"], read["OTLP_METRICS_URL"]) == ("http://otel:4318/v1/traces", url)
+
+
 def test_a_variable_and_its_file_together_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_SECRET", STRONG)
     monkeypatch.setenv("A_SECRET_FILE", "/run/secrets/a")
