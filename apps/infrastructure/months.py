@@ -16,7 +16,8 @@ from datetime import UTC, date, datetime
 from django.db import connection
 
 KEPT = date(2000, 1, 1)  # the month of all rows in the partition `kept`
-TABLES = ("campaigns_runevent",)
+EVENTS, BLOCKS = "campaigns_runevent", "results_blocks"
+TABLES = (EVENTS, BLOCKS)
 AHEAD = 2  # months with a partition before they begin
 
 
@@ -53,10 +54,9 @@ def add(now: datetime) -> list[date]:
     return added
 
 
-def drop(month: date) -> None:
-    """Drop the partitions of a month with all their rows. PostgreSQL refuses the present month and later ones."""
-    for table in TABLES:
-        _call("drop_month", table, month)
+def drop(table: str, month: date) -> None:
+    """Drop the partition of a month with all its rows. PostgreSQL refuses the present month and later ones."""
+    _call("drop_month", table, month)
 
 
 def analyze() -> None:

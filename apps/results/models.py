@@ -18,6 +18,7 @@ from apps.accounts.models import Membership, Teams, User, Walled
 from apps.accounts.models.walls import everything, only_hidden
 from apps.campaigns.models import Campaign, Run
 from apps.hosts.models import Host
+from apps.infrastructure.months import KEPT
 from apps.results.store import codec
 
 
@@ -77,7 +78,7 @@ class Block(Walled):
 
     behind = ("series",)
 
-    series = models.ForeignKey(Series, on_delete=models.CASCADE, related_name="blocks")
+    series = models.ForeignKey(Series, on_delete=models.CASCADE, related_name="blocks", db_index=False)
     group = models.CharField(max_length=80, blank=True, help_text="group of the declared columns; empty: t")
     columns = ArrayField(models.CharField(max_length=80))
     first = models.PositiveIntegerField(help_text="index of its first sample in the series, from 0")
@@ -85,10 +86,19 @@ class Block(Walled):
     begin = models.FloatField(help_text="t of its first sample")
     end = models.FloatField(help_text="t of its last sample")
     packed = models.BinaryField()
+    month = models.DateField(
+        default=KEPT,
+        db_default=KEPT,
+        help_text="first day of the month in which the run started: selects the partition",
+    )
 
     class Meta:
         ordering = ["series", "first", "group"]
-        constraints = [models.UniqueConstraint(fields=["series", "group", "first"], name="block_once")]
+        db_table = "results_blocks"
+        # All blocks of a series have the same month, so this is as strict as without it.
+        constraints = [
+            models.UniqueConstraint(fields=["series", "group", "first", "month"], name="block_once_per_month")
+        ]
 
     def __str__(self) -> str:
         return f"{self.series_id} {self.group or 't'} from {self.first}"

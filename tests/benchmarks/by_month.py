@@ -1,11 +1,11 @@
-"""Events by month on a database of a million runs: what the migration takes, and what a month costs.
+"""Events and samples by month on a database of a million runs: what the migrations take, and what a month costs.
 
 python -m embedded run -- python -m tests.benchmarks.by_month --runs 1000000
 
 It empties the database of the environment and fills it as the last release leaves it; runs are copies of one, each with
-EVENTS events, and every hundredth has a part on another host. While it migrates, a writer adds events to a run, as a
-server of the last release does during an upgrade. Then it writes the events of as many runs into a month, and compares
-dropping that month with deleting the events of the runs from before.
+EVENTS events and BLOCKS blocks of samples, and every hundredth has a part on another host. While it migrates, a writer
+adds events to a run, as a server of the last release does during an upgrade. Then it writes the events and samples of
+as many runs into a month, and compares dropping that month with deleting those of the runs from before.
 """
 
 from __future__ import annotations
@@ -22,14 +22,24 @@ from typing import Any
 
 import django
 
-BEFORE = "0033_read_attempts"
-STEPS = ("0034_month_of_events", "0035_events_once_per_month", "0036_events_by_month")
+BEFORE = (("results", "0015_step_stability"), ("campaigns", "0033_read_attempts"))
+STEPS = (
+    ("campaigns", "0034_month_of_events"),
+    ("campaigns", "0035_events_once_per_month"),
+    ("campaigns", "0036_events_by_month"),
+    ("campaigns", "0037_runs_by_start"),
+    ("results", "0016_month_of_blocks"),
+    ("results", "0017_blocks_once_per_month"),
+    ("results", "0018_blocks_by_month"),
+)
 EVENTS = 30  # of a run, without samples
+BLOCKS = 12  # of a run of a minute: five sources, and groups of the columns of some
 CHUNK = 50_000
 MONTH = date(2020, 2, 1)
 # Modes that block writers of a table.
 BLOCKING = ("ShareLock", "ShareRowExclusiveLock", "ExclusiveLock", "AccessExclusiveLock")
 EVENT = "seq, at, kind, data"
+BLOCK = 'series_id, "group", columns, first, samples, begin, "end", packed'
 
 
 def query(sql: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -40,11 +50,11 @@ def query(sql: str, *values: Any) -> list[tuple[Any, ...]]:
         return cursor.fetchall() if cursor.description else []
 
 
-def migrate(name: str) -> None:
+def migrate(*targets: tuple[str, str]) -> None:
     from django.db import connection
     from django.db.migrations.executor import MigrationExecutor
 
-    MigrationExecutor(connection).migrate([("campaigns", name)])
+    MigrationExecutor(connection).migrate(list(targets))
 
 
 def fill(runs: int) -> str:
@@ -58,7 +68,7 @@ def fill(runs: int) -> str:
     campaign = make_campaign("running")
     run = campaign.runs.order_by("position")[0]
     campaign.runs.exclude(pk=run.pk).delete()
-    migrate(BEFORE)
+    migrate(*BEFORE)
     names = [
         row[0]
         for row in query(
@@ -81,8 +91,22 @@ def fill(runs: int) -> str:
     )
     for owner, rows in (("run", "run"), ("part", "runpart")):
         query(f"insert into campaigns_runevent ({owner}_id, {EVENT}) {_events(rows)} where owner.id <> %s", run.pk)
+    query(
+        "insert into results_series (run_id, step, source, columns, samples)"
+        " select id, 'measure', 'memory', '{t,MemFree}', 60 from campaigns_run where id <> %s",
+        run.pk,
+    )
+    query(f"insert into results_block ({BLOCK}) {_blocks()}")
     query("vacuum analyze")
     return str(run.pk)
+
+
+def _blocks(more: str = "") -> str:
+    packed = "decode(repeat(md5(series.id::text || n), 20), 'hex')"
+    return (
+        f"select series.id, 'group ' || n, '{{MemFree}}'::text[], 0, 60, 0, 59, {packed}{more}"
+        f" from results_series series, generate_series(1, {BLOCKS}) n"
+    )
 
 
 def _events(rows: str, more: str = "") -> str:
@@ -93,8 +117,10 @@ def _events(rows: str, more: str = "") -> str:
 
 
 def contents(apart: str) -> dict[str, tuple[int, Any]]:
-    """Rows and the sum of their hashes, of runs and of parts; without those of the run `apart`."""
-    return {
+    """Rows and the sum of their hashes: events of runs and of parts, without those of the run `apart`, and blocks."""
+    blocks = "results_blocks" if query("select to_regclass('results_blocks')")[0][0] else "results_block"
+    samples = query(f"select count(*), sum(hashtextextended(concat_ws('|', id, {BLOCK}), 0)::numeric) from {blocks}")[0]
+    return {"blocks": samples} | {
         owner: query(
             f"select count(*), sum(hashtextextended(concat_ws('|', id, {owner}_id, {EVENT}), 0)::numeric)"
             f" from campaigns_runevent where {owner}_id <> %s",
@@ -141,7 +167,7 @@ def watched(apart: str) -> Iterator[Watched]:
         while not ended.is_set():
             rows = query(
                 "select relname || ' ' || mode from pg_locks join pg_class on pg_class.oid = relation"
-                " where granted and pid = %s and relname like 'campaigns%%' and relkind = 'r' and mode = any(%s)",
+                " where granted and pid = %s and relname ~ '^(campaigns|results)' and relkind = 'r' and mode = any(%s)",
                 migrating,
                 list(BLOCKING),
             )
@@ -183,12 +209,12 @@ def watched(apart: str) -> Iterator[Watched]:
 def migrate_watched(apart: str) -> bool:
     """Migrate step by step. Returns whether the rows are the same."""
     before = contents(apart)
-    for name in STEPS:
+    for app, name in STEPS:
         began = time.monotonic()
         with watched(apart) as seen:
-            migrate(name)
+            migrate((app, name))
         print(
-            f"{name}: {time.monotonic() - began:.1f} s, longest lock {seen.longest_lock}, "
+            f"{app} {name}: {time.monotonic() - began:.1f} s, longest lock {seen.longest_lock}, "
             f"longest of {seen.inserts:,} inserts {1000 * seen.longest_insert_s:.0f} ms",
             flush=True,
         )
@@ -198,20 +224,24 @@ def migrate_watched(apart: str) -> bool:
 
 
 def compare_retention(runs: int) -> None:
-    """Write the events of all runs once more, into a month. Then drop it, and delete the others."""
+    """Write the events and blocks of all runs once more, into a month. Then drop it, and delete the others."""
     from apps.infrastructure import months
 
-    query("select proving_add_month('campaigns_runevent', %s)", MONTH)
-    seconds = timed(
-        lambda: query(f"insert into campaigns_runevent (run_id, {EVENT}, month) {_events('run', ', %s::date')}", MONTH)
-    )
-    partition = f"campaigns_runevent_{MONTH:%Y_%m}"
-    print(f"a month of {runs:,} runs: {size(partition) / runs:,.0f} bytes per run, written in {seconds:.0f} s")
-    print(f"dropped in {1000 * timed(lambda: months.drop(MONTH)):.0f} ms", flush=True)
-    kept = size("campaigns_runevent_kept")
-    deleted = timed(lambda: query("delete from campaigns_runevent where month = %s", months.KEPT))
-    vacuumed = timed(lambda: query("vacuum campaigns_runevent_kept"))
-    print(f"deleted row by row in {deleted:.0f} s, vacuumed in {vacuumed:.0f} s, of {kept / 1e9:.2f} GB")
+    rows = {
+        months.EVENTS: f"(run_id, {EVENT}, month) {_events('run', ', %s::date')}",
+        months.BLOCKS: f"({BLOCK}, month) {_blocks(', %s::date')}",
+    }
+    for table, selected in rows.items():
+        query("select proving_add_month(%s, %s)", table, MONTH)
+        seconds = timed(lambda table=table, selected=selected: query(f"insert into {table} {selected}", MONTH))
+        partition = f"{table}_{MONTH:%Y_%m}"
+        print(f"a month of {runs:,} runs: {size(partition) / runs:,.0f} bytes per run, written in {seconds:.0f} s")
+        print(f"dropped in {1000 * timed(lambda table=table: months.drop(table, MONTH)):.0f} ms", flush=True)
+    for table, kept in ((months.EVENTS, "campaigns_runevent_kept"), (months.BLOCKS, "results_block")):
+        large = size(kept)
+        deleted = timed(lambda table=table: query(f"delete from {table} where month = %s", months.KEPT))
+        vacuumed = timed(lambda kept=kept: query(f"vacuum {kept}"))
+        print(f"{kept}: deleted row by row in {deleted:.0f} s, vacuumed in {vacuumed:.0f} s, of {large / 1e9:.2f} GB")
 
 
 def main() -> None:
@@ -222,10 +252,11 @@ def main() -> None:
     django.setup()
     began = time.monotonic()
     apart = fill(runs)
-    before = size("campaigns_runevent")
-    print(f"filled in {time.monotonic() - began:.0f} s: {before / runs:,.0f} bytes of events per run", flush=True)
+    events, blocks = size("campaigns_runevent") / runs, size("results_block") / runs
+    print(f"filled in {time.monotonic() - began:.0f} s: {events:,.0f} + {blocks:,.0f} bytes per run", flush=True)
     is_same = migrate_watched(apart)
-    print(f"after the migration: {size('campaigns_runevent_kept') / runs:,.0f} bytes of events per run", flush=True)
+    events, blocks = size("campaigns_runevent_kept") / runs, size("results_block") / runs
+    print(f"after the migrations: {events:,.0f} + {blocks:,.0f} bytes of events and samples per run", flush=True)
     compare_retention(runs)
     raise SystemExit(not is_same)
 

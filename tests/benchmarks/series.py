@@ -129,7 +129,7 @@ def _table_size() -> int:
     from django.db import connection
 
     with connection.cursor() as cursor:
-        cursor.execute("select pg_total_relation_size('results_block')")
+        cursor.execute("select sum(pg_total_relation_size(relid)) from pg_partition_tree('results_blocks')")
         return int(cursor.fetchone()[0])
 
 

@@ -141,6 +141,8 @@ ALTER TABLE campaigns_runevent
     ADD CONSTRAINT event_once UNIQUE (run_id, seq);
 CREATE UNIQUE INDEX event_once_per_part ON campaigns_runevent (part_id, seq) WHERE part_id IS NOT NULL;
 CREATE INDEX campaigns_runevent_run_id_36d293ed ON campaigns_runevent (run_id);
+CREATE UNIQUE INDEX event_kept_once ON campaigns_runevent (run_id, seq, month);
+CREATE UNIQUE INDEX event_kept_once_per_part ON campaigns_runevent (part_id, seq, month) WHERE part_id IS NOT NULL;
 """
 RUN = {
     "null": True,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import uuid
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
+from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 from django.utils import timezone
 
@@ -15,6 +16,7 @@ from apps.campaigns.models.campaign import Campaign
 from apps.hosts.models import Host
 from apps.infrastructure.months import KEPT, month_of
 
+M = TypeVar("M", bound=models.Model)
 FAR = timedelta(minutes=2)
 
 
@@ -71,11 +73,12 @@ class JobFields(Walled):
 
     @property
     def event_log(self) -> models.QuerySet[RunEvent]:
-        """Its events, read only from the partitions that may have them, whatever the number of months."""
+        """Its events. Their number of months does not matter, unlike with `events`."""
         return self.in_its_months(self.events.all())  # type: ignore[attr-defined]
 
-    def in_its_months(self, events: models.QuerySet[RunEvent]) -> models.QuerySet[RunEvent]:
-        return events.filter(month__in=(KEPT, month_of(self.start))) if self.start else events
+    def in_its_months(self, rows: models.QuerySet[M]) -> models.QuerySet[M]:
+        """Return its rows in a table by month, read only from the partitions that may have them."""
+        return rows.filter(month__in=(KEPT, month_of(self.start))) if self.start else rows
 
 
 class Run(JobFields):
@@ -132,6 +135,8 @@ class Run(JobFields):
                 condition=models.Q(manifest__timings__has_key="REBOOTING"),
                 name="run_that_restarted",
             ),
+            # The runs of a month, for those who drop its details. It takes a few kB, whatever the number of runs.
+            BrinIndex(fields=["started_at"], name="run_by_start"),
         ]
 
     def __str__(self) -> str:

@@ -3,8 +3,9 @@
 Measurements, findings, marks, the summary of the proof and raw outputs stay, so no verdict changes. Runs of campaigns
 on which a decision rests keep their details: `keep` has these campaigns.
 
-The events of a month are a partition, which is dropped as a whole. Before that, the series of its runs are deleted in
-batches, and what outlives the month moves to the partition `kept`. Interrupted work continues with the next task."""
+Events and samples of a month are partitions, each of which is dropped as a whole. Before that, what outlives the month
+moves to the partition of kept rows. In between, the series of its runs are deleted in batches. Interrupted work
+continues with the next task."""
 
 from __future__ import annotations
 
@@ -78,20 +79,28 @@ def drop_details(days: int, keep: QuerySet[Campaign], *, until_s: float | None =
 
 
 def _drop_month(month: Month, keep: QuerySet[Campaign], ends: float | None) -> bool:
-    """Delete the series of a month, then drop its events: as long as these are there, the month is not done. False if
-    there was not enough time."""
+    """Drop the samples of a month, then delete the series that had them, then drop its events: as long as these are
+    there, the month is not done. False if there was not enough time."""
+    with transaction.atomic():
+        for run in _kept_runs(month, keep):
+            _blocks_of([run], month.month).update(month=months.KEPT)
+        months.drop(months.BLOCKS, month.month)
     runs = list(_runs_of(month.month).exclude(campaign__in=keep).values_list("pk", flat=True))
     for first in range(0, len(runs), BATCH):
         _delete_series(runs[first : first + BATCH])
         if ends and time.monotonic() > ends:
             return False
     with transaction.atomic():
-        for run in _runs_of(month.month).filter(campaign__in=keep).values_list("pk", flat=True):
+        for run in _kept_runs(month, keep):
             for events in _events_of([run], month.month):
                 events.update(month=months.KEPT)
         audit(None, "details.drop", f"{month.month:%Y-%m}", after={"runs": month.runs})
-        months.drop(month.month)
+        months.drop(months.EVENTS, month.month)
     return True
+
+
+def _kept_runs(month: Month, keep: QuerySet[Campaign]) -> Sequence[UUID]:
+    return list(_runs_of(month.month).filter(campaign__in=keep).values_list("pk", flat=True))
 
 
 def _events_of(runs: Sequence[UUID], month: date) -> list[QuerySet[RunEvent]]:
@@ -102,8 +111,15 @@ def _events_of(runs: Sequence[UUID], month: date) -> list[QuerySet[RunEvent]]:
     return [of_month.filter(run__in=runs), of_month.filter(part__in=parts)]
 
 
+def _blocks_of(runs: Sequence[UUID], month: date) -> QuerySet[Block]:
+    """Return the blocks of these runs in a month, also without a join."""
+    series = list(Series.objects.filter(run__in=runs).values_list("pk", flat=True))
+    return Block.objects.filter(month=month, series__in=series)
+
+
 @transaction.atomic
 def _delete_series(runs: Sequence[UUID]) -> None:
+    """Delete the series of these runs, with their blocks in the partitions `kept` and `other`."""
     series = list(Series.objects.filter(run__in=runs).values_list("pk", flat=True))
     Block.objects.filter(series__in=series).delete()
     Series.objects.filter(pk__in=series).delete()

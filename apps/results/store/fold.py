@@ -14,6 +14,7 @@ from django.db.models import QuerySet
 from numpy.typing import NDArray
 
 from apps.campaigns.models import Run
+from apps.infrastructure import months
 from apps.results.models import Block, Series
 from apps.results.runs.time_axis import part_step
 from apps.results.store import codec
@@ -28,7 +29,7 @@ MAX_COLUMNS, MAX_SERIES = 4096, 2000
 TAIL = 1000
 # Least number of further events worth moving: some three minutes.
 MANY = 2000
-PLACE, CONTENT = ("series", "group", "first"), ("columns", "samples", "begin", "end", "packed")
+PLACE, CONTENT = ("series", "group", "first", "month"), ("columns", "samples", "begin", "end", "packed")
 Table = dict[str, NDArray[np.float64]]
 
 
@@ -106,6 +107,10 @@ def append(run: Run, step: str, source: str, table: Table) -> None:
     blocks: list[Block] = []
     for group, names in groups.items():
         blocks += _blocks(series, group, unfinished.get(group), {name: table[name] for name in names}, table["t"])
+    for block in blocks:
+        last = unfinished.get(block.group)
+        # A block that is continued stays where it is, although release 0.2.0 knows no months.
+        block.month = last.month if last and last.first == block.first else months.month_of(run.started_at)
     Block.objects.bulk_create(blocks, update_conflicts=True, unique_fields=PLACE, update_fields=CONTENT)
     series.columns = list(dict.fromkeys([*series.columns, *table]))
     _bound(len(series.columns), MAX_COLUMNS, "columns of one source")

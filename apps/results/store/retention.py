@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from apps.accounts.services import audit
 from apps.campaigns.models import Run
+from apps.infrastructure import months
 from apps.results.models import Block, Series
 from apps.results.store import codec
 from apps.results.store.fold import FULL, Table
@@ -79,6 +80,9 @@ def _thin(pk: int, width_s: float, dry_run: bool) -> Thinned:
     blocks = [block for group, table in groups.items() for block in _packed(series, group, table, t)]
     thinned = Thinned(1, series.samples, len(t), before, sum(len(block.packed) for block in blocks))
     if not dry_run:
+        month = series.blocks.values_list("month", flat=True).first()
+        for block in blocks:
+            block.month = month or months.KEPT
         series.blocks.all().delete()
         Block.objects.bulk_create(blocks)
         Series.objects.filter(pk=pk).update(samples=len(t), thinned_s=width_s)

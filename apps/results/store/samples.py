@@ -123,9 +123,8 @@ def _stored(run: Run, sources: Collection[str], keys: Collection[str], axis: Axi
     }
     blocks: dict[int, list[Block]] = {series.pk: [] for series in listed}
     shown_columns = sorted({name for each in names.values() for name in each})
-    for block in Block.objects.filter(_in_window(listed, axis), columns__overlap=shown_columns).order_by(
-        "series", "first"
-    ):
+    stored = run.in_its_months(Block.objects.filter(_in_window(listed, axis), columns__overlap=shown_columns))
+    for block in stored.order_by("series", "first"):
         blocks[block.series_id].append(block)
     return {
         (series.step, series.source): assemble(blocks[series.pk], names[series.pk])
@@ -147,7 +146,8 @@ def _in_window(listed: list[Series], axis: Axis) -> Q:
 def values_of(series: Series, begin: float | None, end: float | None) -> Table:
     """Return all columns of a stored series, in the seconds of its step."""
     low, high = Axis((), begin, end).range_from(0.0)
-    table = assemble(series.blocks.filter(end__gte=low, begin__lte=high).order_by("first"), series.columns)
+    stored = series.run.in_its_months(series.blocks.filter(end__gte=low, begin__lte=high))
+    table = assemble(stored.order_by("first"), series.columns)
     empty = np.full(len(table["t"]), np.nan)
     inside = (table["t"] >= low) & (table["t"] <= high)
     return {name: table.get(name, empty)[inside] for name in series.columns}

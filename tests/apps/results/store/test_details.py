@@ -40,6 +40,7 @@ def old(operator: User) -> Campaign:
 def move(runs: Any, at: datetime) -> None:
     """As if these runs had started and ended then."""
     RunEvent.objects.filter(run__in=runs).update(month=months.month_of(at))
+    Block.objects.filter(series__run__in=runs).update(month=months.month_of(at))
     Run.objects.filter(pk__in=runs).update(started_at=at, ended_at=at + timedelta(minutes=1))
 
 
@@ -88,20 +89,23 @@ def test_a_month_stays_while_one_of_its_runs_is_young(old: Campaign) -> None:
 def test_runs_on_which_a_decision_rests_keep_everything(old: Campaign, operator: User) -> None:
     populate.decision(operator, old)
     run = old.runs.order_by("position")[0]
-    events, samples = run.events.count(), run.series.count()
+    before = run.events.count(), run.series.count(), Block.objects.filter(series__run=run).count()
 
     drop()
 
-    assert (run.events.count(), run.series.count()) == (events, samples)
+    assert before == (run.events.count(), run.series.count(), Block.objects.filter(series__run=run).count())
+    assert min(before) > 0
     assert set(run.events.values_list("month", flat=True)) == {months.KEPT}
     assert months.month_of(MAY) not in months.present()
 
 
 def test_runs_from_before_there_were_months_lose_their_details_one_by_one(old: Campaign) -> None:
     RunEvent.objects.update(month=months.KEPT)
+    Block.objects.update(month=months.KEPT)
     young = old.runs.order_by("position")[0]
     Run.objects.filter(pk=young.pk).update(ended_at=timezone.now())
-    months.drop(months.month_of(MAY))
+    for table in months.TABLES:
+        months.drop(table, months.month_of(MAY))
 
     drop()
 
