@@ -1,10 +1,12 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
+from apps.infrastructure.locks import exclusive
+
 PART = {"null": True, "db_index": False, "on_delete": django.db.models.deletion.CASCADE, "to": "campaigns.runpart"}
 # Locked, because a server of the last release would still write there.
+LOCKS = exclusive("campaigns_run", "campaigns_runpart", "campaigns_partevent", "campaigns_partartefact")
 FORWARD = """
-LOCK TABLE campaigns_partevent, campaigns_partartefact IN ACCESS EXCLUSIVE MODE;
 INSERT INTO campaigns_runevent (part_id, seq, at, kind, data)
 SELECT part_id, seq, at, kind, data FROM campaigns_partevent ORDER BY id;
 INSERT INTO campaigns_artefact (part_id, path, size, sha256, content)
@@ -54,6 +56,7 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        migrations.RunSQL(LOCKS, migrations.RunSQL.noop),
         migrations.RunSQL(FORWARD, BACK),
         migrations.DeleteModel("PartEvent"),
         migrations.DeleteModel("PartArtefact"),

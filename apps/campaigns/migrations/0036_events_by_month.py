@@ -1,6 +1,8 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
+from apps.infrastructure.locks import exclusive
+
 # The server's role calls them with the owner's rights: see apps/infrastructure/months.py.
 FUNCTIONS = """
 CREATE FUNCTION proving_partition(parent text, month date) RETURNS text
@@ -65,11 +67,8 @@ VIEW = """
 CREATE VIEW campaigns_partevent AS
 SELECT id, part_id, seq, at, kind, data FROM campaigns_runevent WHERE part_id IS NOT NULL;
 """
-# Whoever writes an event has locked the row of its run before, so this waits for the runs first.
-LOCKS = """
-LOCK TABLE campaigns_run, campaigns_runpart IN SHARE ROW EXCLUSIVE MODE;
-LOCK TABLE campaigns_runevent IN ACCESS EXCLUSIVE MODE;
-"""
+# References to runs have triggers there, which the new table replaces.
+LOCKS = exclusive("campaigns_run", "campaigns_runpart", "campaigns_runevent", "campaigns_partevent")
 # The old table becomes the partition `kept`. Identity columns and partitions go together from PostgreSQL 17 on only, so
 # a sequence gives the ids. Nothing refers to an id and no query selects by it, so no index has them. The index of runs
 # alone repeated that of runs and numbers.
@@ -162,9 +161,9 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        migrations.RunSQL(LOCKS, migrations.RunSQL.noop),
         migrations.RunSQL(FUNCTIONS, NO_FUNCTIONS),
         migrations.RunSQL(NO_VIEW, VIEW),
-        migrations.RunSQL(LOCKS, LOCKS),
         migrations.SeparateDatabaseAndState(
             [migrations.RunSQL(SPLIT, ONE_TABLE)],
             [

@@ -1,6 +1,8 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
+from apps.infrastructure.locks import exclusive
+
 # The tables that the functions of campaigns 0036 may change.
 PARTITION = """
 CREATE OR REPLACE FUNCTION proving_partition(parent text, month date) RETURNS text
@@ -15,11 +17,8 @@ $$;
 """
 BOTH = PARTITION.format(tables="'campaigns_runevent', 'results_blocks'")
 EVENTS_ONLY = PARTITION.format(tables="'campaigns_runevent'")
-# Whoever writes a block has locked the row of its series before.
-LOCKS = """
-LOCK TABLE results_series IN SHARE ROW EXCLUSIVE MODE;
-LOCK TABLE results_block IN ACCESS EXCLUSIVE MODE;
-"""
+# A reference to the series has triggers there, which the new table replaces.
+LOCKS = exclusive("results_series", "results_block")
 # The old table becomes the partition of all earlier blocks, and keeps its name and its constraint: release 0.2.0 inserts
 # into it directly, with ON CONFLICT (series_id, "group", first). No index has the ids alone, or the series alone: two
 # constraints begin with the series.
@@ -94,8 +93,8 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        migrations.RunSQL(LOCKS, migrations.RunSQL.noop),
         migrations.RunSQL(BOTH, EVENTS_ONLY),
-        migrations.RunSQL(LOCKS, LOCKS),
         migrations.SeparateDatabaseAndState(
             [migrations.RunSQL(SPLIT, ONE_TABLE)],
             [

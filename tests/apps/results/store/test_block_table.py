@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -9,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from django.apps.registry import Apps
-from django.db import connection
+from django.db import DatabaseError, connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 
 from apps.campaigns.models import Run
@@ -116,3 +118,38 @@ def test_samples_become_the_first_partition_without_loss_and_the_last_release_st
     blocks.bulk_create([block], update_conflicts=True, unique_fields=place, update_fields=content)
     assert Block.objects.order_by("id").values_list("samples", flat=True).last() == 7
     assert Block.objects.count() == len(before)
+
+
+@pytest.mark.thorough
+def test_a_worker_that_stores_samples_during_the_migration_is_in_no_deadlock_with_it(
+    newest_afterwards: None, run: Run
+) -> None:
+    append(run, 0, 10)
+    migrate("0017_blocks_once_per_month")
+    errors: list[DatabaseError] = []
+
+    def upgrade() -> None:
+        try:
+            migrate("0018_blocks_by_month")
+        except DatabaseError as error:
+            errors.append(error)
+        finally:
+            connection.close()
+
+    upgrading = threading.Thread(target=upgrade)
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("select 1 from results_series for update")
+        upgrading.start()
+        while not is_waiting(cursor):
+            time.sleep(0.01)
+        cursor.execute("select count(*) from results_block")
+    upgrading.join(60)
+
+    assert errors == []
+    assert partitions(run) == {"results_block"}
+
+
+def is_waiting(cursor: Any) -> bool:
+    """Whether the migration waits for a lock."""
+    cursor.execute("select exists (select from pg_locks where not granted)")
+    return bool(cursor.fetchone()[0])
