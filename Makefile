@@ -41,7 +41,7 @@ test: .venv-tests ## the fast tests on servers of their own; ARGS goes to pytest
 	@$(RUN) $(BIN)/python -m pytest -n 3 --dist loadgroup $(ARGS)
 
 test-all: .venv-tests ## every test that one machine can run
-	@$(RUN) $(BIN)/python -m pytest --tier all -n 6 --spare 2 --dist loadgroup $(HANGS) $(ARGS)
+	@$(RUN) $(BIN)/python -m pytest --tier all -n 4 --dist loadgroup $(HANGS) $(ARGS)
 
 test-bare: .venv-tests ## make test in a root file system with Python, git and make alone; as root, needs debootstrap
 	@$(BIN)/python -m tests.bare $(ARGS)

@@ -59,39 +59,3 @@ def test_make_test_leaves_out_thorough_tests_and_those_of_the_machine(pytester: 
     fast = {"test_of_a_thorough_file_that_is_fast", "test_of_the_machine_that_is_fast", "test_unit"}
     assert passed("fast") == fast
     assert passed("all") == fast | {"test_thorough", "test_of_the_machine"}
-
-
-OF_BOTH = """
-    import os
-    import pytest
-
-    @pytest.fixture
-    def stack(): pass
-
-    @pytest.mark.parametrize("number", range(5))
-    def test_of_the_machine(stack, number): pass
-
-    @pytest.mark.parametrize("number", range(40))
-    def test_unit(number): pass
-"""
-
-
-def test_spare_workers_leave_tests_of_the_machine_to_the_others(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(**{f"tests/room{number}/test_both{number}": OF_BOTH for number in range(4)})
-    workers = ("-p", "xdist", "-n", "3", "--spare", "2", "--dist", "loadgroup")
-
-    result = pytester.runpytest_subprocess("-p", "tests.session.tiers", "-v", "--tier", "all", *workers)
-
-    result.assert_outcomes(passed=180)
-    taken = re.findall(r"\[(gw\d)\] .* PASSED .*::(\w+)\[", result.stdout.str())
-    assert {worker for worker, test in taken if test == "test_of_the_machine"} == {"gw0"}
-    assert {worker for worker, test in taken if test == "test_unit"} >= {"gw1", "gw2"}
-
-
-def test_spare_workers_that_are_alone_take_all_tests(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(**{"tests/room/test_both": OF_BOTH})
-    workers = ("-p", "xdist", "-n", "2", "--spare", "2", "--dist", "loadgroup")
-
-    result = pytester.runpytest_subprocess("-p", "tests.session.tiers", "--tier", "all", *workers)
-
-    result.assert_outcomes(passed=45)
