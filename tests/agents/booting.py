@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agents.host import cmdline
 from agents.host.system import Finished
 from agents.records.spool import Job, Spool, read_log
@@ -29,6 +31,7 @@ OWN, OTHER = os.uname().release, "6.99-other"
 VERSION = "#1 SMP Debian 6.1"
 IMAGE = "/boot/vmlinuz-"
 MOST_KILLS = 59
+STEP = 3
 SETTINGS = {NAME: {"skew_tick": 1, "contact_limit_s": 60}}
 
 
@@ -216,14 +219,23 @@ def killed_in(host: Host, boot: int, death: Death) -> bool:
     return False
 
 
-def count_kills(root: Path, boot: int, create: Callable[[Path], Host]) -> int:
-    """Kill a run at each boundary in a boot, each on a new host, which the agent then restores. Returns the number."""
-    for at in range(1, MOST_KILLS + 1):
+def boundaries(first: int) -> list[Any]:
+    """Parameters of a test that kills a run at boundaries: at every one, which is slow, or at every third.
+
+    Ways to boot differ in few boundaries, so each begins with another one: together they strike them all."""
+    some = pytest.param(range(first, MOST_KILLS + 1, STEP), id="some")
+    return [some, pytest.param(range(1, MOST_KILLS + 1), id="all", marks=pytest.mark.slow)]
+
+
+def last_kill(root: Path, boot: int, create: Callable[[Path], Host], moments: range) -> int:
+    """Kill a run at these boundaries in a boot, each time on a new host, which the agent then restores. Returns the
+    last boundary that the run reached."""
+    for at in moments:
         place = root / f"{boot}-{at}"
         place.mkdir()
         host, death = create(place), Death(at, sparse=True)
         if not killed_in(host, boot, death):
-            return at - 1
+            return at - moments.step
         for _ in range(4):
             host.agent.hello()
             if host.job.sealed:

@@ -12,7 +12,7 @@ from agents.recovery.boot import MOST_RESTARTS
 from agents.run.session import Session
 from agents.settings import SETTINGS
 from agents.settings.kernel_command_line import NAME
-from tests.agents.booting import DEFAULT, MOST_KILLS, OWN, VERSION, WANTED, Host, count_kills
+from tests.agents.booting import DEFAULT, MOST_KILLS, OWN, VERSION, WANTED, Host, boundaries, last_kill
 from tests.agents.dying import Knobs
 
 pytestmark = pytest.mark.usefixtures("installation")
@@ -245,13 +245,14 @@ def test_a_kernel_that_another_program_has_loaded_is_not_replaced(host: Host) ->
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("moments", boundaries(first=1))
 @pytest.mark.parametrize("boot", [1, 2, 3])
 def test_a_run_killed_at_any_boundary_of_its_boots_leaves_the_host_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boot: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boot: int, moments: range
 ) -> None:
     """In the first boot, which ends with kexec; in the second, with the restart; and in the third, which seals it."""
     monkeypatch.setitem(SETTINGS, "knobs", Knobs())
 
-    kills = count_kills(tmp_path, boot, Host)
+    last = last_kill(tmp_path, boot, Host, moments)
 
-    assert 5 < kills < MOST_KILLS
+    assert 3 < last < MOST_KILLS

@@ -10,7 +10,7 @@ import pytest
 from agents.records.journal import Journal
 from agents.settings import SETTINGS
 from agents.settings.kernel_command_line import NAME
-from tests.agents.booting import DEFAULT, MOST_KILLS, OTHER, OWN, VERSION, Bootable, Host, count_kills
+from tests.agents.booting import DEFAULT, MOST_KILLS, OTHER, OWN, VERSION, Bootable, Host, boundaries, last_kill
 from tests.agents.booting_grub import GrubHost
 from tests.agents.dying import RUN, Knobs
 
@@ -167,18 +167,22 @@ class UpgradedHost(Host):
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("monkeypatch")
-def test_a_conflict_is_reported_although_the_agent_is_killed_at_any_boundary_before(tmp_path: Path) -> None:
-    kills = count_kills(tmp_path, 3, UpgradedHost)
+@pytest.mark.parametrize("moments", boundaries(first=2))
+def test_a_conflict_is_reported_although_the_agent_is_killed_at_any_boundary_before(
+    tmp_path: Path, moments: range
+) -> None:
+    last = last_kill(tmp_path, 3, UpgradedHost, moments)
 
-    assert 5 < kills < MOST_KILLS
+    assert 3 < last < MOST_KILLS
 
 
 @pytest.mark.thorough
 @pytest.mark.needs("grub-editenv")
+@pytest.mark.parametrize("moments", boundaries(first=3))
 @pytest.mark.parametrize(("boot", "boot_with"), [(1, "grub"), (2, "kexec"), (3, "grub")])
 def test_a_run_in_another_kernel_killed_at_any_boundary_leaves_the_host_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boot: int, boot_with: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boot: int, boot_with: str, moments: range
 ) -> None:
-    kills = count_kills(tmp_path, boot, lambda root: create(root, monkeypatch, boot_with))
+    last = last_kill(tmp_path, boot, lambda root: create(root, monkeypatch, boot_with), moments)
 
-    assert 5 < kills < MOST_KILLS
+    assert 3 < last < MOST_KILLS

@@ -11,7 +11,7 @@ from agents import console
 from agents.facts import core
 from agents.host.loaders import grub
 from agents.settings import SETTINGS
-from tests.agents.booting import MOST_KILLS, count_kills
+from tests.agents.booting import MOST_KILLS, boundaries, last_kill
 from tests.agents.booting_grub import ADMIN, LINE, UUID, GrubHost
 from tests.agents.dying import RUN, Knobs
 from tests.session import needs
@@ -153,12 +153,13 @@ def test_a_restart_that_is_refused_leaves_the_files_of_grub_as_they_were(
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("moments", boundaries(first=2))
 @pytest.mark.parametrize("boot", [1, 2, 3])
 def test_a_run_killed_at_any_boundary_leaves_the_files_of_grub_as_they_were(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boot: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boot: int, moments: range
 ) -> None:
     monkeypatch.setitem(SETTINGS, "knobs", Knobs())
 
-    kills = count_kills(tmp_path, boot, lambda root: GrubHost(root, monkeypatch))
+    last = last_kill(tmp_path, boot, lambda root: GrubHost(root, monkeypatch), moments)
 
-    assert 5 < kills < MOST_KILLS
+    assert 3 < last < MOST_KILLS

@@ -14,7 +14,7 @@ from agents.facts import core
 from agents.host import owned
 from agents.host.loaders import systemd_boot
 from agents.settings import SETTINGS
-from tests.agents.booting import MOST_KILLS, OTHER, OWN, count_kills
+from tests.agents.booting import MOST_KILLS, OTHER, OWN, boundaries, last_kill
 from tests.agents.booting_systemd_boot import LINE, SystemdBootHost, variable_of
 from tests.agents.dying import RUN, Knobs
 
@@ -209,12 +209,13 @@ def test_a_restart_that_is_refused_leaves_files_and_variables_as_they_were(
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("moments", boundaries(first=3))
 @pytest.mark.parametrize("boot", [1, 2, 3])
 def test_a_run_killed_at_any_boundary_leaves_files_and_variables_as_they_were(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boot: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boot: int, moments: range
 ) -> None:
     monkeypatch.setitem(SETTINGS, "knobs", Knobs())
 
-    kills = count_kills(tmp_path, boot, lambda root: SystemdBootHost(root, monkeypatch))
+    last = last_kill(tmp_path, boot, lambda root: SystemdBootHost(root, monkeypatch), moments)
 
-    assert 5 < kills < MOST_KILLS
+    assert 3 < last < MOST_KILLS

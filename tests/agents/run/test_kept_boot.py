@@ -18,7 +18,7 @@ from agents.run.session import Session
 from agents.settings import SETTINGS
 from agents.settings.kernel_command_line import NAME
 from agents.wire import protocol
-from tests.agents.booting import DEFAULT, MOST_KILLS, WANTED, Host
+from tests.agents.booting import DEFAULT, MOST_KILLS, WANTED, Host, boundaries
 from tests.agents.dying import RUN, Death, Knobs, around_all
 
 pytestmark = pytest.mark.usefixtures("installation")
@@ -348,12 +348,13 @@ def test_units_stay_while_they_have_to_end_a_boot(host: Sharing, monkeypatch: py
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("moments", boundaries(first=2))
 @pytest.mark.parametrize("stage", ["leaving", "taking"])
 def test_a_run_killed_at_any_boundary_of_a_shared_boot_leaves_the_host_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str, moments: range
 ) -> None:
     monkeypatch.setitem(SETTINGS, "knobs", Knobs())
-    for at in range(1, MOST_KILLS + 1):
+    for at in moments:
         place = tmp_path / str(at)
         place.mkdir()
         host, death = Sharing(place), Death(at, sparse=True)
@@ -367,7 +368,7 @@ def test_a_run_killed_at_any_boundary_of_a_shared_boot_leaves_the_host_as_it_was
             host.start_again()
         assert host.is_as_before() and not host.kept and not host.agent.hello()["dirty"], death.trail[-1]
         assert all((job.manifest or {})["clean"] for job in host.spool.jobs()), death.trail[-1]
-    assert 5 < at < MOST_KILLS
+    assert 3 < at < MOST_KILLS
 
 
 def killed_in(host: Sharing, stage: str, death: Death) -> bool:
