@@ -118,6 +118,6 @@ def _histogram_point(
         sum=counted.sum,
         bucket_counts=counted.counts,
         explicit_bounds=bounds,
-        min=None,  # type: ignore[arg-type]  # optional in OTLP, and nobody counts it
+        min=None,  # type: ignore[arg-type]  # optional in OTLP; the server does not record it
         max=None,  # type: ignore[arg-type]
     )

@@ -32,7 +32,7 @@ def query(sql: str, *values: Any) -> list[tuple[Any, ...]]:
 
 
 def copy_until(runs: int, tell: Callable[[str], None] = print) -> None:
-    """Copy all ended campaigns of a history, until there are so many runs at least."""
+    """Copy all ended campaigns of a history until there are at least `runs` runs."""
     query(f"create temporary table source as {SOURCE}")
     query("analyze source")
     (present,), (number,) = query("select count(*) from campaigns_run")[0], query(COPIES)[0]

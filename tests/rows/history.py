@@ -389,9 +389,9 @@ def workload(name: str, steps: list[dict[str, Any]]) -> tuple[int, list[dict[str
 
 
 def fill(runs: int, *, large: bool, seed: int = 1, tell: Callable[[str], None] = print) -> None:
-    """Adds campaigns until there are so many runs at least; `large`: one of 13 554 among them, where there is none.
+    """Add campaigns until there are at least `runs` runs. `large`: one with 13,554 runs is among them.
 
-    After MOST runs, the campaigns before are copied."""
+    Beyond MOST runs, campaigns are copies."""
     from django.utils import timezone
 
     from apps.campaigns.design.steps import single

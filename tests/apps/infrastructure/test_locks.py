@@ -36,7 +36,7 @@ def lock() -> set[str]:
         return {name for (name,) in cursor.fetchall()}
 
 
-def test_all_tables_are_locked_as_soon_as_nobody_uses_them(reader: Any) -> None:
+def test_all_tables_are_locked_as_soon_as_none_is_in_use(reader: Any) -> None:
     ending = threading.Timer(1.0, reader.execute, ["commit"])
     ending.start()
 

@@ -1,4 +1,4 @@
-"""Metrics that are sent to a collector: the same as those of /metrics, and nobody waits for the collector."""
+"""The metrics that are sent to a collector are those of /metrics, and no page or run waits for it."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from django.db.migrations.executor import MigrationExecutor
 from apps.campaigns.models import Run
 from apps.infrastructure import months
 from apps.results.models import Block
-from apps.results.store import fold, samples
+from apps.results.store import fold, retention, samples
 from tests.rows.factories import make_campaign
 
 LONG_AGO = datetime(2019, 5, 17, 12, tzinfo=UTC)
@@ -81,6 +81,18 @@ def test_samples_after_a_full_block_from_before_go_to_the_month(run: Run) -> Non
 
     assert partitions(run) == {"results_block", "results_blocks_2019_05"}
     assert free(run) == [2.0 * t for t in range(fold.FULL + 5)]
+
+
+def test_thinned_samples_stay_in_their_partition(run: Run) -> None:
+    append(run, 0, 600)
+    Run.objects.filter(pk=run.pk).update(
+        state="ended", outcome="ok", next_tick_at=None, ended_at=LONG_AGO, ingested_at=LONG_AGO
+    )
+
+    thinned = retention.thin(days=1, width_s=60.0)
+
+    assert (thinned.series, thinned.samples_after) == (1, 10)
+    assert partitions(run) == {"results_blocks_2019_05"}
 
 
 def migrate(name: str) -> Apps:
