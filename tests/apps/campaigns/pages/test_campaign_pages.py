@@ -15,6 +15,7 @@ from apps.campaigns.pages import factor_rows
 from apps.hosts.models import Host
 from apps.hosts.services import archive_host
 from tests.rows import populate
+from tests.rows.factories import make_campaign, make_workload
 
 
 @pytest.fixture
@@ -274,3 +275,15 @@ def test_buttons_change_the_steps_and_keep_the_input(
     assert form["name"].value() == "split"
     assert form[f"steps.{names.index('idx2')}.options.clients"].value() == "8"
     assert not Workload.objects.exists()
+
+
+def test_the_page_of_a_workload_lists_the_campaigns_of_all_its_revisions_and_no_others(
+    client: Client, operator: User
+) -> None:
+    revisions = [make_workload("look-ups", clients=clients) for clients in (1, 2)]
+    for name, workload in [("first", revisions[0]), ("second", revisions[1]), ("foreign", make_workload("writes"))]:
+        make_campaign(name=f"{name} campaign", workload=workload)
+
+    page = client.get(reverse("workload_detail", args=["look-ups"])).content.decode()
+
+    assert [name for name in ("first", "second", "foreign") if f"{name} campaign" in page] == ["first", "second"]
