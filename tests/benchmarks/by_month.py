@@ -134,9 +134,10 @@ def size(table: str) -> int:
     return int(query("select pg_total_relation_size(%s)", table)[0][0])
 
 
-def timed(work: Callable[[], Any]) -> float:
+def timed(work: Callable[..., Any], *arguments: Any) -> float:
+    """Return the seconds that a call takes."""
     began = time.monotonic()
-    work()
+    work(*arguments)
     return time.monotonic() - began
 
 
@@ -233,14 +234,14 @@ def compare_retention(runs: int) -> None:
     }
     for table, selected in rows.items():
         query("select proving_add_month(%s, %s)", table, MONTH)
-        seconds = timed(lambda table=table, selected=selected: query(f"insert into {table} {selected}", MONTH))
+        seconds = timed(query, f"insert into {table} {selected}", MONTH)
         partition = f"{table}_{MONTH:%Y_%m}"
         print(f"a month of {runs:,} runs: {size(partition) / runs:,.0f} bytes per run, written in {seconds:.0f} s")
-        print(f"dropped in {1000 * timed(lambda table=table: months.drop(table, MONTH)):.0f} ms", flush=True)
+        print(f"dropped in {1000 * timed(months.drop, table, MONTH):.0f} ms", flush=True)
     for table, kept in ((months.EVENTS, "campaigns_runevent_kept"), (months.BLOCKS, "results_block")):
         large = size(kept)
-        deleted = timed(lambda table=table: query(f"delete from {table} where month = %s", months.KEPT))
-        vacuumed = timed(lambda kept=kept: query(f"vacuum {kept}"))
+        deleted = timed(query, f"delete from {table} where month = %s", months.KEPT)
+        vacuumed = timed(query, f"vacuum {kept}")
         print(f"{kept}: deleted row by row in {deleted:.0f} s, vacuumed in {vacuumed:.0f} s, of {large / 1e9:.2f} GB")
 
 
