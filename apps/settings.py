@@ -151,6 +151,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
     LATENCIES,
+    "apps.middleware.admission.Admission",
     "apps.middleware.turns.Turns",
     "apps.middleware.detached_bodies.DetachedBody",
     "apps.middleware.limits.RequestSize",
