@@ -10,9 +10,11 @@ from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "apps.settings")
 os.environ.setdefault("PROVING_DATABASE_POOL", "10")
-application = get_wsgi_application()
 
-from apps.preload import load_pages  # noqa: E402 - needs the settings
+from apps.infrastructure.call_stack import roomy
+from apps.preload import load_pages
+
+application = roomy(get_wsgi_application())
 
 # What is loaded stays. Without freezing it, garbage collection would look through it again and stop all threads for
 # more than 100 ms. What is loaded later is not frozen, so everything is loaded now.
