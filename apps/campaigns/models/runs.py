@@ -88,7 +88,8 @@ class Run(JobFields):
     numerous = True
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    campaign = models.ForeignKey(Campaign, on_delete=models.CASCADE, related_name="runs")
+    # The index `run_content` is also that of its campaign.
+    campaign = models.ForeignKey(Campaign, on_delete=models.CASCADE, related_name="runs", db_index=False)
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="runs")
     position = models.PositiveIntegerField(help_text="position in the order of the campaign, from 0")
     block = models.PositiveIntegerField(help_text="repetition, from 0")
@@ -107,6 +108,12 @@ class Run(JobFields):
     read_attempts = models.PositiveSmallIntegerField(
         default=0, db_default=0, help_text="attempts to read its results that did not end"
     )
+    content_hash = models.BigIntegerField(
+        default=0,
+        db_default=0,
+        editable=False,
+        help_text="of what the answers of its campaign depend on; set by the trigger run_content, 0 in older rows",
+    )
 
     objects = RunQuerySet.as_manager()  # type: ignore[misc]  # instead of that of Walled
 
@@ -120,6 +127,7 @@ class Run(JobFields):
             ),
         ]
         indexes = [
+            models.Index(fields=["campaign"], include=["content_hash"], name="run_content"),
             models.Index(fields=["next_tick_at"], condition=~models.Q(state="ended"), name="run_due"),
             models.Index(fields=["ended_at"], condition=models.Q(ingested_at=None), name="run_to_ingest"),
             # Few runs are active or waiting, whatever the history.

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import msgspec
-from django.db.models import BigIntegerField, Count, DecimalField, F, Func, Max, Sum
+from django.db.models import Count, DecimalField, Max, Sum
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 
@@ -45,14 +45,6 @@ LEVELS, SUMMARY, FINDINGS = (
 )
 CHANGES = "results/findings/_changes.html"
 OF_A_PAGE = ("progress", "run_s", "breaks", "hosts", "table", LEVELS, SUMMARY, FINDINGS, CHANGES)
-_OF_RUN = ("pk", "host", "facts", "state", "outcome", "block", "position", "retry_of", "started_at", "ingested_at")
-
-
-class _Content(Func):
-    """A number for the contents of a row's columns; it differs if they do."""
-
-    template = "hash_record_extended(ROW(%(expressions)s), 0)"
-    output_field = BigIntegerField()
 
 
 @dataclass
@@ -65,9 +57,9 @@ class CampaignCache:
     @cached_property
     def key(self) -> str:
         """A digest of all sources of its answers: one query, two with a stopping rule."""
-        runs = Run.objects.filter(campaign=self.campaign).order_by()
-        content = Sum(_Content(*map(F, _OF_RUN)), output_field=DecimalField(max_digits=40, decimal_places=0))
-        totals = runs.aggregate(count=Count("pk"), content=content)
+        # Only the index run_content is read for it. PostgreSQL adds such numbers without overflow.
+        content = Sum("content_hash", output_field=DecimalField(max_digits=40, decimal_places=0))
+        totals = Run.objects.filter(campaign=self.campaign).order_by().aggregate(count=Count("*"), content=content)
         analysis = self.campaign.interim_analyses.aggregate(last=Max("pk"))["last"] if self.campaign.stop else None
         design = [getattr(self.campaign, name) for name in ASKED]
         return digest([design, totals["count"], str(totals["content"]), analysis, program()])

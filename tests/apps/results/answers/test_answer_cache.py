@@ -11,6 +11,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
 from apps.accounts.models import Role, User
 from apps.campaigns import lifecycle
@@ -165,6 +166,34 @@ def test_a_change_makes_another_key(campaign: Campaign, change: Any) -> None:
     assert again(campaign).key != before
     fresh = queries.campaign_table(Campaign.objects.get(pk=campaign.pk))
     assert bare(again(campaign).table()) == bare(fresh)
+
+
+@pytest.mark.parametrize("column", ["block", "position", "started_at"])
+def test_a_change_of_a_run_of_an_older_release_makes_another_key(campaign: Campaign, column: str) -> None:
+    """Its hash is 0, because the migration does not write runs."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute("ALTER TABLE campaigns_run DISABLE TRIGGER run_content")
+        cursor.execute("UPDATE campaigns_run SET content_hash = 0")
+        cursor.execute("ALTER TABLE campaigns_run ENABLE TRIGGER run_content")
+    before = again(campaign).key
+    run = campaign.runs.order_by("position").first()
+    assert run
+
+    setattr(run, column, timezone.now() if column == "started_at" else 99)
+    run.save()
+
+    assert again(campaign).key != before
+
+
+def test_a_run_that_is_saved_without_changes_keeps_the_key(campaign: Campaign) -> None:
+    before = again(campaign).key
+
+    for run in campaign.runs.all():
+        run.step = "measure"
+        run.save()
+
+    assert again(campaign).key == before
 
 
 def test_another_program_makes_another_key(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
