@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
+import msgspec
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
+from django.template.loader import render_to_string
 from django.urls import path, reverse
+from django.utils.safestring import SafeString
 from django.views.decorators.cache import cache_control
 
 from apps.accounts.models import Role
+from apps.campaigns.models import Campaign
 from apps.request_values import whole
 from apps.results import charts
 from apps.results.answers.changes.of_comparison import comparison_changes
@@ -24,39 +28,82 @@ from apps.results.answers.margins import margin_of
 from apps.results.exchange import exports
 from apps.results.pages.figures import as_json, width_of
 from apps.results.runs import side_by_side, time_axis
+from apps.results.store.answer_cache import json_of
+from apps.results.store.campaign_cache import CampaignCache
 from apps.web.pages import UNPROCESSABLE, needs, page, spoken
+from apps.web.requester import user_of
 from common.errors import PlanError
 
 TIME = "time"
 FIGURES = {"runs": charts.runs_chart, "interval": charts.interval_chart, "ecdf": charts.ecdf_chart}
 PLACE_DIGITS = 5
+# On which a comparison depends, in its address.
+ASKED = ("of", "what", "figure", "delta", "view", "levels", "from", "to")
 HEAD = ("side", "what", "campaign", "run", "host", "block", "position")
 
 
 @needs(Role.VIEWER)
 def compare_page(request: HttpRequest) -> HttpResponse:
     """Show the comparison. Without sides, show how to choose them; for sides that cannot be compared, the reason."""
-    context: dict[str, Any] = {"kinds": KINDS.values(), "as_table": request.GET.get("view") == "table"}
+    context: dict[str, Any] = {"kinds": KINDS.values(), "as_table": _is_table(request)}
     sides = request.GET.getlist("of")
     if not sides:
         return page(request, "results/compare/page.html", context)
+    user = user_of(request)
+    may_save = user is not None and user.may(Role.OPERATOR)
     try:
-        compared = read(request.GET)
+        cached = _cached(request, f"page {may_save}", lambda: _drawn(request, read(request.GET)))
     except PlanError as error:
         context |= {"refusal": spoken(error), "sides": sides}
         answer = page(request, "results/compare/page.html", context)
         answer.status_code = UNPROCESSABLE
         return answer
-    changes = comparison_changes(compared)
-    context |= _runs(request, compared)
-    context |= {
+    html, with_panels = msgspec.json.decode(cached, type=tuple[str, bool])
+    return page(
+        request, "results/compare/page.html", context | {"comparison": SafeString(html), "with_panels": with_panels}
+    )
+
+
+def _cached(request: HttpRequest, what: str, compute: Callable[[], Any]) -> bytes:
+    """Return what is computed from a comparison, as JSON. It is cached if all sides are levels of one campaign: others
+    also depend on runs of other campaigns. PlanError if the sides cannot be compared."""
+    campaign = _of_one_campaign(request.GET.getlist("of"))
+    if campaign is None:
+        return json_of(compute())
+    query = sorted((name, values) for name, values in request.GET.lists() if name in ASKED)
+    return CampaignCache(campaign).cached_query(f"compared {what} {campaign.name} {query}", compute)
+
+
+def _of_one_campaign(sides: Sequence[str]) -> Campaign | None:
+    """Return the campaign if all sides are its levels."""
+    kinds, keys = {side.partition(":")[0] for side in sides}, {side.split(":")[1] for side in sides if ":" in side}
+    if kinds != {"level"} or len(keys) != 1:
+        return None
+    try:
+        return Campaign.objects.filter(pk=UUID(keys.pop())).first()
+    except ValueError:
+        return None
+
+
+def _is_table(request: HttpRequest) -> bool:
+    return request.GET.get("view") == "table"
+
+
+def _drawn(request: HttpRequest, compared: Compared) -> tuple[str, bool]:
+    """Return the comparison as HTML, and whether it has charts over time."""
+    changes, runs = comparison_changes(compared), _runs(request, compared)
+    context = {
+        "as_table": _is_table(request),
         "comparison": compared,
         "shared": shared_cells.shared(compared, _start(request)),
+        "changes": changes,
+        "first": changes.levels[:1],
+        "others": changes.levels[1:],
+        "is_running": compared.unplanned_analysis == RUNNING,
         **_addresses(compared),
+        **runs,
     }
-    context |= {"changes": changes, "first": changes.levels[:1], "others": changes.levels[1:]}
-    context |= {"is_running": compared.unplanned_analysis == RUNNING}
-    return page(request, "results/compare/page.html", context)
+    return render_to_string("results/compare/_comparison.html", context, request), "time_figure" in runs
 
 
 def _runs(request: HttpRequest, compared: Compared) -> dict[str, Any]:
@@ -106,12 +153,15 @@ def compare_figure(request: HttpRequest, name: str) -> HttpResponse:
     """Return the figure, or 422 with the reason if the comparison is not possible."""
     if name not in (*FIGURES, TIME):
         raise Http404(f"{name} is not one of {', '.join((*FIGURES, TIME))}")
+    theme = charts.theme(request.GET.get("theme", ""))
     try:
-        compared = read(request.GET)
+        if name == TIME:
+            return _over_time(request, read(request.GET), theme)
+        what = f"{name} {theme is charts.DARK}"
+        cached = _cached(request, what, lambda: FIGURES[name](read(request.GET), theme))
     except PlanError as error:
         return JsonResponse({"error": spoken(error)}, status=UNPROCESSABLE)
-    theme = charts.theme(request.GET.get("theme", ""))
-    return _over_time(request, compared, theme) if name == TIME else as_json(FIGURES[name](compared, theme))
+    return HttpResponse(cached, content_type="application/json")
 
 
 def _over_time(request: HttpRequest, compared: Compared, theme: charts.Theme) -> HttpResponse:

@@ -36,7 +36,7 @@ ASKED = (
     *("kind", "factors", "design", "cells", "sample", "seed", "metric", "delta", "stop", "workload_id"),
     *("state", "extensions"),  # on which its intervals depend
 )
-ASKED_FOR, MOST_ASKED = "asked ", 40
+ASKED_FOR, MOST_ASKED = "asked ", 100
 # Parts of a campaign's page, and all of its cached contents, which one query reads.
 LEVELS, SUMMARY, FINDINGS = (
     "results/tables/_levels.html",
@@ -143,11 +143,15 @@ class CampaignCache:
 
     def cached_query(self, what: str, compute: Callable[[], Any]) -> bytes:
         """Return the answer to the query of a URL, as JSON. The newest MOST_ASKED of each campaign are cached."""
-        name = f"{ASKED_FOR}{digest(what)[:16]}"
-        cached = self._get(name, compute)
+        if not self._known:
+            return json_of(compute())
+        name, key = self._named(f"{ASKED_FOR}{digest(what)[:16]}"), self.key
+        if name in (stored := stored_answers(self.campaign, [name], key)):
+            return stored[name]
+        answer = store_answer(self.campaign, name, key, compute)
         newest = CachedAnswer.objects.filter(campaign=self.campaign, name__startswith=ASKED_FOR).order_by("-stored_at")
         CachedAnswer.objects.filter(pk__in=list(newest.values_list("pk", flat=True)[MOST_ASKED:])).delete()
-        return cached
+        return answer
 
     def fill(self) -> None:
         """Compute what a page shows first."""

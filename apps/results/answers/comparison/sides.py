@@ -33,7 +33,7 @@ MOST_ROWS = 300
 FEW = 300  # runs whose figures are read by their keys
 # As Ran has them; campaigns and hosts are read once for all, and a spec once for all that have the same.
 SHOWN = ("pk", "campaign_id", "host_id", "facts_id", "position", "block", "digest")
-FIRST = 500  # runs of a campaign, among which nearly always is one of each level
+FIRST = 100  # runs of a campaign, among which nearly always is one of each level
 NEWEST = 20  # campaigns of a profile or a host that are compared
 
 WIDE = ("campaign", "profile", "host")  # sides of more than one level
@@ -118,9 +118,10 @@ def _run(rest: str) -> SideItem:
 def _level(rest: str) -> SideItem:
     pk, _, label = rest.partition(":")
     campaign = Campaign.objects.get(pk=UUID(pk))
-    known = _cells(campaign, campaign.runs.filter(position__lt=FIRST))
+    cells = campaign.runs.order_by("position").values_list("cell", flat=True)
+    known = _named(campaign, cells[:FIRST])
     if label not in known:
-        known = _cells(campaign, campaign.runs.all())
+        known = _named(campaign, cells.order_by().distinct())
     if label not in known:
         hint = "accepted: " + ", ".join(list(known)[:12])
         raise PlanError("of", f"{campaign} has no level {label!r}", hint=hint)
@@ -129,10 +130,9 @@ def _level(rest: str) -> SideItem:
     return SideItem(f"{short} of {campaign}", url, campaign.runs.filter(cell=known[label]), short)
 
 
-def _cells(campaign: Campaign, runs: QuerySet[Run]) -> dict[str, dict[str, str]]:
-    """label -> levels, of these runs."""
+def _named(campaign: Campaign, cells: Iterable[dict[str, str]]) -> dict[str, dict[str, str]]:
+    """label -> levels, of these cells."""
     names = [factor["name"] for factor in campaign.factors]
-    cells = runs.order_by().values_list("cell", flat=True).distinct()
     return {", ".join(cell[name] for name in names if name in cell): cell for cell in cells}
 
 
