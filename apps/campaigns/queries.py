@@ -262,8 +262,13 @@ def breaks_sentence(all_breaks: Sequence[Break]) -> str:
 
 
 def breaks(campaign: UUID) -> list[Break]:
-    """Return the breaks in the order of the runs. One query; a second one if the facts of a run differ from those of
-    the run before it on its host."""
+    """Return the breaks in the order of the runs. One query if each host has the same facts in all its runs, else two;
+    a third one if the facts of a run differ from those of the run before it on its host."""
+    # The index run_content has both columns.
+    known = Run.objects.filter(campaign=campaign, facts__isnull=False).order_by()
+    facts_of_hosts = list(known.values_list("host", "facts").distinct())
+    if len(facts_of_hosts) == len({host for host, _ in facts_of_hosts}):
+        return []
     started = Run.objects.filter(campaign=campaign, started_at__isnull=False, facts__isnull=False)
     order = [F("started_at"), F("position")]
     with_earlier = started.annotate(

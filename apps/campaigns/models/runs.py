@@ -127,7 +127,7 @@ class Run(JobFields):
             ),
         ]
         indexes = [
-            models.Index(fields=["campaign"], include=["content_hash"], name="run_content"),
+            models.Index(fields=["campaign"], include=["content_hash", "host", "facts"], name="run_content"),
             models.Index(fields=["next_tick_at"], condition=~models.Q(state="ended"), name="run_due"),
             models.Index(fields=["ended_at"], condition=models.Q(ingested_at=None), name="run_to_ingest"),
             # Few runs are active or waiting, whatever the history.
