@@ -23,9 +23,8 @@ def roomy(function: Callable[P, R]) -> Callable[P, R]:
     (https://github.com/python/cpython/issues/142183), not in 3.11 and 3.12.
     """
 
-    @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         return function(*args, **kwargs)
 
     call.__code__ = call.__code__.replace(co_stacksize=FRAME)
-    return call
+    return functools.wraps(function)(call)

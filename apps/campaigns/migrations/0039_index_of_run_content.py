@@ -3,7 +3,9 @@ from django.db import migrations, models
 
 BY_CAMPAIGN = "campaigns_run_campaign_id_71a7911d"
 DROP = "DROP INDEX CONCURRENTLY IF EXISTS run_content"
-CREATE = "CREATE INDEX CONCURRENTLY run_content ON campaigns_run (campaign_id) INCLUDE (content_hash, host_id, facts_id)"
+CREATE = (
+    "CREATE INDEX CONCURRENTLY run_content ON campaigns_run (campaign_id) INCLUDE (content_hash, host_id, facts_id)"
+)
 DROP_OLD = f"DROP INDEX CONCURRENTLY IF EXISTS {BY_CAMPAIGN}"
 CREATE_OLD = f"CREATE INDEX CONCURRENTLY {BY_CAMPAIGN} ON campaigns_run (campaign_id)"
 
@@ -26,7 +28,8 @@ class Migration(migrations.Migration):
             ],
             [
                 migrations.AddIndex(
-                    "run", models.Index(fields=["campaign"], include=("content_hash", "host", "facts"), name="run_content")
+                    "run",
+                    models.Index(fields=["campaign"], include=("content_hash", "host", "facts"), name="run_content"),
                 ),
                 migrations.AlterField(
                     "run",
