@@ -46,6 +46,7 @@ COMPOSE = {
     "PROVING_SECRETS_DIR": "directory that containers see as `/run/secrets`; default `./secrets`",
     "WORKERS": "number of workers; default 1",
     "DISPATCHERS": "number of dispatchers; default 1",
+    "WEB_PROCESSES": "processes of the web server; default 2",
     "WEB_MEMORY": "memory limit of web; default `2g`",
     "WORKER_MEMORY": "memory limit of each worker; default `2g`",
     "DISPATCHER_MEMORY": "memory limit of each dispatcher; default `2g`",
