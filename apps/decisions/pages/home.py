@@ -43,7 +43,7 @@ class Now:
 def running() -> list[Now]:
     """Return a line for each active run, and one for each waiting campaign.
 
-    Four queries, and for each host with a waiting campaign those of its queue."""
+    Four queries, and five if one waits."""
     campaigns = list(Campaign.objects.filter(state=Campaign.State.RUNNING).select_related("host")[:20])
     runs: dict[UUID, list[Run]] = {}
     for run in Run.objects.active().filter(campaign__in=campaigns).select_related("host").order_by("host__name"):
@@ -51,14 +51,14 @@ def running() -> list[Now]:
     live_by_run = live(run for active in runs.values() for run in active)
     progresses = queries.progresses(campaigns)
     idle = {campaign.host for campaign in campaigns if campaign.pk not in runs}
-    why = {host: schedule.waiting_reason(host, timezone.now()) for host in idle}
+    why = schedule.waiting_reasons(idle, timezone.now()) if idle else {}
     lines = []
     for campaign in campaigns:
         progress = progresses[campaign.pk]
         for run in runs.get(campaign.pk, []):
             lines.append(Now(campaign, run.host, progress, run, live_by_run.get(run.pk), ""))
         if campaign.pk not in runs:
-            lines.append(Now(campaign, campaign.host, progress, None, None, why[campaign.host]))
+            lines.append(Now(campaign, campaign.host, progress, None, None, why.get(campaign.host_id, "")))
     return lines
 
 

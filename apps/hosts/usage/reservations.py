@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -18,7 +19,16 @@ MOST_DAYS = 30
 
 def in_force(host: Host, now: datetime) -> Reservation | None:
     """Return the reservation that ends last. A machine with two names is reserved under both."""
-    return _in_force(host, now).select_related("by", "host").order_by("-until").first()
+    return in_force_on([host], now).get(host.pk)
+
+
+def in_force_on(hosts: Collection[Host], now: datetime) -> dict[int, Reservation]:
+    """{host: its reservation `in_force`}, of those that are reserved. One query."""
+    machines = {host.machine_id for host in hosts} - {""}
+    same = Q(host__in=hosts) | Q(host__machine_id__in=machines)
+    known = Reservation.objects.filter(same, ended_at=None, until__gt=now).select_related("by", "host")
+    last = {each.host.machine_id or each.host_id: each for each in known.order_by("until")}
+    return {host.pk: last[machine] for host in hosts if (machine := host.machine_id or host.pk) in last}
 
 
 def _in_force(host: Host, now: datetime) -> QuerySet[Reservation]:

@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from apps.accounts.models import AuditEntry, Role, User
 from apps.campaigns import services, tasks
 from apps.campaigns.execution import claims, dispatch, queue
-from apps.campaigns.execution.schedule import schedule
+from apps.campaigns.execution.schedule import schedule, waiting_reasons
 from apps.campaigns.execution.supervision import Supervision
-from apps.campaigns.models import Campaign, Run
+from apps.campaigns.models import Campaign, Run, RunPart
 from apps.hosts.models import Host
 from apps.hosts.usage import reservations
 from common.errors import PlanError
@@ -323,3 +324,51 @@ def test_a_reservation_does_not_stop_an_active_run(host: Host, admin: User) -> N
     assert armed() is None
     reservations.give_up(host, by=admin)
     assert campaigns.finish(campaign).runs.filter(outcome=Run.Outcome.OK).count() == campaign.runs.count()
+
+
+def test_the_next_run_of_many_hosts_is_that_of_each() -> None:
+    """Also of a host that a run on another one needs, and of hosts with several campaigns."""
+    first, second, third, idle = (make_host(name) for name in ("first", "second", "third", "idle"))
+    started(first, "long")
+    started(first, "urgent", priority=5)
+    started(second, "alone")
+    beside = started(third, "beside").runs.order_by("position")[0]
+    for position, needed in enumerate([first, second]):
+        RunPart.objects.create(run=beside, host=needed, role="server", position=position, spec=beside.spec)
+    Campaign.objects.filter(pk=beside.campaign_id).update(priority=9)
+    hosts = [first, second, third, idle]
+    for host in hosts:
+        disarm(host)
+
+    following = queue.next_runs(hosts)
+
+    assert following == {host.pk: queue.waiting(host).first() for host in hosts[:3]}
+    assert following[first.pk] == following[second.pk] == beside
+
+
+def test_the_reasons_of_many_hosts_take_as_many_queries_as_those_of_one() -> None:
+    hosts = [make_host(f"host-{number}") for number in range(8)]
+    for host in hosts:
+        started(host, host.name)
+        disarm(host)
+        reservations.reserve(host, timezone.now() + HOUR, "firmware update", by=make_user(Role.ADMIN))
+
+    with CaptureQueriesContext(connection) as of_one:
+        waiting_reasons(hosts[:1], timezone.now())
+    with CaptureQueriesContext(connection) as of_all:
+        reasons = waiting_reasons(hosts, timezone.now())
+
+    assert len(of_all) == len(of_one)
+    assert len(reasons) == 8
+    assert all(reason.endswith(": firmware update") for reason in reasons.values())
+
+
+def test_a_machine_with_two_names_is_reserved_under_both(admin: User) -> None:
+    one, other, third = (make_host(name) for name in ("one", "other", "third"))
+    Host.objects.filter(pk__in=[one.pk, other.pk]).update(machine_id="same")
+    hosts = list(Host.objects.all())
+
+    reserved = reservations.reserve(Host.objects.get(pk=one.pk), timezone.now() + HOUR, "disks", by=admin)
+
+    assert reservations.in_force_on(hosts, timezone.now()) == {one.pk: reserved, other.pk: reserved}
+    assert reservations.in_force(third, timezone.now()) is None
