@@ -152,13 +152,13 @@ def of_campaign(campaign: Campaign) -> Twin | None:
     return _of(campaign, Twin.objects.filter(dataset=campaign.dataset_id).select_related("workload"))
 
 
-def twins_of(campaigns: Collection[UUID]) -> dict[UUID, Twin]:
-    """{campaign: its twin}, of those of these campaigns that run one."""
-    chosen = Campaign.objects.filter(pk__in=campaigns, dataset__twins__isnull=False).distinct()
-    rows = list(chosen.select_related("workload"))
-    datasets = {each.dataset_id for each in rows}
-    twins = list(Twin.objects.filter(dataset__in=datasets).select_related("workload")) if rows else []
-    by_campaign = {each.pk: _of(each, [one for one in twins if one.dataset_id == each.dataset_id]) for each in rows}
+def twins_of(campaigns: Collection[Campaign]) -> dict[UUID, Twin]:
+    """{campaign: its twin}, of those of these campaigns that run one. One query if any has a data set, else none."""
+    datasets = {each.dataset_id for each in campaigns} - {None}
+    twins = list(Twin.objects.filter(dataset__in=datasets).select_related("workload")) if datasets else []
+    by_campaign = {
+        each.pk: _of(each, [one for one in twins if one.dataset_id == each.dataset_id]) for each in campaigns
+    }
     return {pk: twin for pk, twin in by_campaign.items() if twin}
 
 

@@ -29,10 +29,10 @@ from apps.results.answers.comparison.sides import (
     Wide,
     choose_level,
     common,
-    count_levels,
     describe_level,
     name_of,
     read_side,
+    with_counts,
     with_distinct_titles,
     with_runs,
 )
@@ -128,7 +128,7 @@ def compare(addresses: Sequence[str], what: str = "", figure: str = "", delta: f
         hint = f"choose {LEAST} to {MOST} of: {', '.join(KINDS.values())}"
         raise PlanError("of", f"{counted(len(keys), 'item')} cannot be compared", hint=hint)
     sides = with_distinct_titles([read_side(key) for key in keys])
-    wide = [Wide(arm, count_levels(arm.chosen)) for arm in sides if arm.kind in WIDE]
+    wide = with_counts([arm for arm in sides if arm.kind in WIDE])
     whats = common(wide)
     chosen = choose_level(whats, what)
     arms = with_runs(sides, chosen)

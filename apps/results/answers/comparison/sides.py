@@ -200,19 +200,22 @@ def common(wide: Sequence[Wide]) -> dict[What, int]:
     return dict(sorted(fewest.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def count_levels(runs: QuerySet[Run]) -> Counter[What]:
-    """How many of these runs there are of each workload and combination of levels. Two queries."""
-    rows = list(runs.order_by().values_list("campaign_id", "cell").annotate(n=Count("pk")))
-    workload_of = workloads_of(campaign for campaign, *_ in rows)
-    counts: Counter[What] = Counter()
-    for campaign, cell, n in rows:
-        counts[workload_of[campaign], json.dumps(cell, sort_keys=True)] += n
-    return counts
+def with_counts(arms: Sequence[Arm]) -> list[Wide]:
+    """Sides of more than one level, with the number of ok runs of each. One query for each side, and one."""
+    rows = [list(arm.chosen.order_by().values_list("campaign_id", "cell").annotate(n=Count("pk"))) for arm in arms]
+    workload_of = workloads_of(campaign for each in rows for campaign, *_ in each)
+    wide = [Wide(arm, Counter()) for arm in arms]
+    for side, each in zip(wide, rows, strict=True):
+        for campaign, cell, n in each:
+            side.counts[workload_of[campaign], json.dumps(cell, sort_keys=True)] += n
+    return wide
 
 
 def workloads_of(campaigns: Iterable[UUID]) -> dict[UUID, int]:
     """The workload of each campaign, 0 for none. Joined to the runs, PostgreSQL reads all campaigns instead."""
-    known = Campaign.objects.filter(pk__in=set(campaigns)).order_by()
+    if not (keys := set(campaigns)):
+        return {}
+    known = Campaign.objects.filter(pk__in=keys).order_by()
     return {campaign: workload or 0 for campaign, workload in known.values_list("pk", "workload")}
 
 

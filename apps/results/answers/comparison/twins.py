@@ -14,7 +14,7 @@ from apps.results.runs.fidelity import Lowest, lowest_of
 
 def fidelities(arms: Sequence[Arm]) -> dict[str, Lowest]:
     """Title of a side that runs a twin -> the lowest fidelity of its runs."""
-    twins = twins_of(set(campaigns_in(arm.runs for arm in arms)))
+    twins = twins_of(campaigns_in(arm.runs for arm in arms).values())
     return {arm.title: lowest for arm in arms if (lowest := _lowest(arm, twins))}
 
 

@@ -111,7 +111,7 @@ def test_a_changed_workload_with_the_same_scripts_still_runs_the_twin(admin: Use
         Campaign.objects.filter(pk=campaign.pk).update(workload=workload)
         again = Campaign.objects.get(pk=campaign.pk)
         assert twins.of_campaign(again) == expected
-        assert twins.twins_of([campaign.pk]) == ({campaign.pk: twin} if expected else {})
+        assert twins.twins_of([again]) == ({campaign.pk: twin} if expected else {})
 
 
 def test_a_campaign_without_a_twin_has_no_fidelity(db: None) -> None:
