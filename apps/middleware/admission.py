@@ -10,6 +10,8 @@ from collections.abc import Callable
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
+# Programs ask for these every few seconds, with a timeout, and restart a server that does not answer.
+PROBES = ("/healthz", "/readyz", "/metrics")
 # Per process: one computes while PostgreSQL answers the other.
 AT_A_TIME = 2
 # After this time a request makes room for one more: it waits for something else, or the others would wait for it.
@@ -18,7 +20,7 @@ LONG_S = 0.25
 
 class Admission:
     """Starts requests in the order of their arrival, as soon as fewer than AT_A_TIME others have begun within the last
-    LONG_S. The content of a stream is sent later, so a stream ends here at once."""
+    LONG_S. PROBES do not wait. The content of a stream is sent later, so a stream ends here at once."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -27,6 +29,8 @@ class Admission:
         self._begun = dict[threading.Event, float]()
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        if request.path in PROBES:
+            return self.get_response(request)
         called = self._enter()
         try:
             return self.get_response(request)

@@ -13,11 +13,10 @@ from django.http.response import HttpResponseBase
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, SpanKind
 
+from apps.middleware.admission import PROBES
 from apps.monitoring import latencies
 from apps.tracing import sdk, statements
 
-# Programs ask for these every few seconds.
-UNTRACED = ("/healthz", "/readyz", "/metrics")
 BROKEN = 500
 
 
@@ -29,7 +28,7 @@ class RequestSpan:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        if request.path in UNTRACED:
+        if request.path in PROBES:
             return self.get_response(request)
         caller = sdk.parse(request.headers.get(sdk.TRACEPARENT))
         links = [Link(caller)] if caller.is_valid else []

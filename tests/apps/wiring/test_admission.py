@@ -113,6 +113,14 @@ def test_requests_that_take_long_make_room_for_others(server: Server, monkeypatc
 
 
 @pytest.mark.usefixtures("never_long")
+@pytest.mark.parametrize("probe", admission.PROBES)
+def test_a_health_check_does_not_wait(server: Server, probe: str) -> None:
+    server.ask("/a", "/b", "/c", probe)
+
+    assert server.started == ["/a", "/b", probe]
+
+
+@pytest.mark.usefixtures("never_long")
 def test_a_hundred_requests_are_all_served(server: Server) -> None:
     paths = [f"/{number}" for number in range(100)]
     server.ask(*paths)
