@@ -57,7 +57,8 @@ def schedule(host: Host, now: datetime) -> HostSchedule:
     calendar = windows.read(host.windows, host.time_zone)
     free = max(filter(None, (now, ends, reserved.until if reserved else None)))
     waits = list(_waiting(host, calendar, free if host.state not in queue.OUT_OF_SERVICE else None, now))
-    return HostSchedule(host, active, ends, reserved, waiting_reasons([host], now).get(host.pk, ""), waits)
+    following = None if active else queue.waiting(host).first()
+    return HostSchedule(host, active, ends, reserved, _why(host, following, reserved, now) if following else "", waits)
 
 
 @dataclass(frozen=True)
@@ -97,10 +98,11 @@ def waiting_reasons(hosts: Collection[Host], now: datetime) -> dict[int, str]:
     active = set(Run.objects.active().filter(host__in=hosts).order_by().values_list("host", flat=True))
     idle = {host.pk: host for host in hosts if host.pk not in active}
     following, reserved = queue.next_runs(idle.values()), reservations.in_force_on(idle.values(), now)
-    return {
-        pk: queue.unsuitable(idle[pk]) or queue.hindered(idle[pk], run, reserved.get(pk), now) or _waits_for(run, now)
-        for pk, run in following.items()
-    }
+    return {pk: _why(idle[pk], run, reserved.get(pk), now) for pk, run in following.items()}
+
+
+def _why(host: Host, following: Run, reserved: Reservation | None, now: datetime) -> str:
+    return queue.unsuitable(host) or queue.hindered(host, following, reserved, now) or _waits_for(following, now)
 
 
 def _waits_for(run: Run, now: datetime) -> str:
