@@ -82,7 +82,7 @@ def counts(campaign: Campaign) -> dict[int, Counts]:
 
 
 def by_host(campaign: Campaign, now: datetime, counted: Mapping[int, Counts] | None = None) -> list[OnHost]:
-    """In the order of the hosts' names, with any number of them: three queries, and five if some are idle. `counted`:
+    """In the order of the hosts' names, for any number of them: three queries, five more if some are idle. `counted`:
     its `counts`, where they are known."""
     of_host = counts(campaign) if counted is None else counted
     runs = () if campaign.ended_at else campaign.runs.active().select_related("campaign")

@@ -43,7 +43,7 @@ class Now:
 def running() -> list[Now]:
     """Return a line for each active run, and one for each waiting campaign.
 
-    Four queries, and five if one waits."""
+    Four queries, and five more if a campaign waits."""
     campaigns = list(Campaign.objects.filter(state=Campaign.State.RUNNING).select_related("host")[:20])
     runs: dict[UUID, list[Run]] = {}
     for run in Run.objects.active().filter(campaign__in=campaigns).select_related("host").order_by("host__name"):
