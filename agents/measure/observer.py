@@ -52,7 +52,7 @@ class Observer:
     def __init__(self, run: Run, step: str, out: Path, total_s: Optional[float]) -> None:
         self._run, self._step, self._out, self._total = run, step, out, total_s
         self._next_tick, self._next_watch, self._next_proof = run.interval_s, CONNECTED_S, CONNECTED_S
-        self._ticked, self._reported, self._began, self._begun = 0.0, 0.0, run.system.wall(), run.system.mono()
+        self._ticked, self._reported, self._began, self.begun = 0.0, 0.0, run.system.wall(), run.system.mono()
         self._costs = {PROOFS: Cost()}
         self._collectors: list[Collector] = []
         for collector in sorted(run.make_collectors(out), key=lambda each: not each.slow_start):
@@ -69,7 +69,7 @@ class Observer:
             cost.wall_s = cost.cpu_s = 0.0  # CPU time before the load starts does not disturb it
             cost.samples = 0
         self._apart = {collector.name: collector.apart_cpu_s() for collector in self._collectors}
-        self._began, self._begun = self._run.system.wall(), self._run.system.mono()
+        self._began, self.begun = self._run.system.wall(), self._run.system.mono()
         self._run.emit("measuring", {"step": self._step, "began": self._began})
 
     def poll(self, elapsed: float) -> float:
@@ -122,13 +122,14 @@ class Observer:
             return None
         return True if value is None else value
 
-    def ended(self, elapsed: float) -> None:
-        """The load has ended just now."""
-        took = self._run.system.mono() - self._begun  # the clock may have been set meanwhile
-        short = elapsed - self._ticked < SHORT * self._run.interval_s
+    def ended(self) -> float:
+        """The load has ended just now. Returns the seconds it took."""
+        took = self._run.system.mono() - self.begun  # the clock may have been set meanwhile
+        short = took - self._ticked < SHORT * self._run.interval_s
         for collector in list(self._collectors):
-            self._sample(collector, elapsed, collector.gauges if short or collector.late else collector.sample)
+            self._sample(collector, took, collector.gauges if short or collector.late else collector.sample)
         self._tell(took)
+        return took
 
     def _tell(self, took: float) -> None:
         for collector in self._collectors:

@@ -159,11 +159,10 @@ class Stage:
         if go:
             self._begin(observer)
             _tell(child, go)
-        lines, begin = Lines(self.out / watched, on_line), run.system.mono()
+        lines = Lines(self.out / watched, on_line)
         polls = [lines.poll, observer.poll, *([poll] if poll else [])]
-        code = follow(run, child, limit_s, polls, self._steady)
-        took = run.system.mono() - begin
-        observer.ended(took)
+        code = follow(run, child, limit_s, polls, observer.begun, self._steady)
+        took = observer.ended()
         lines.close()
         run.scene.client = None
         _finish(run, child, code, argv, files)
@@ -209,7 +208,7 @@ def run_tool(
     files = (out.with_name(out.name + ".stdout"), out.with_name(out.name + ".stderr"))
     with _reading(out.with_name(out.name + ".stdin"), stdin) as source:
         child = start_tool(run, argv, purpose, files, source, directory=directory, as_owner=as_owner)
-    _finish(run, child, follow(run, child, limit_s, polls), argv, files)
+    _finish(run, child, follow(run, child, limit_s, polls, run.system.mono()), argv, files)
 
 
 @contextmanager
@@ -251,11 +250,16 @@ def start_tool(
 
 
 def follow(
-    run: Run, child: Child, limit_s: float, polls: Sequence[Poll], enough: Callable[[], bool] = lambda: False
+    run: Run,
+    child: Child,
+    limit_s: float,
+    polls: Sequence[Poll],
+    begin: float,
+    enough: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Exit code of the child, 0 if we ended it on purpose. Cancelled, or WorkloadFailure after limit_s; then undo ends
-    the child."""
-    begin, due = run.system.mono(), [0.0]
+    """Exit code of the child, 0 if we ended it on purpose. Cancelled, or WorkloadFailure limit_s after `begin` on the
+    monotonic clock; then undo ends the child. `polls` get the seconds since `begin`."""
+    due = [0.0]
     while True:
         code = child.wait(min(POLL_S, max(0.0, begin + min(due) - run.system.mono())))
         elapsed = run.system.mono() - begin

@@ -120,15 +120,14 @@ class Serving:
         run.act("measure")
         observer = Observer(run, STEP, out, None)
         observer.begin()
-        begin = run.system.mono()
         while not run.job.finishing:
-            elapsed = run.system.mono() - begin
+            elapsed = run.system.mono() - observer.begun
             run.check()
             self._check_alive()
             if elapsed > self._request["limit_s"]:
                 raise Interrupted(f"the end was not confirmed within {self._request['limit_s']:g} s", "start it again")
             run.system.sleep(min(POLL_S, max(0.01, observer.poll(elapsed) - elapsed)))
-        observer.ended(run.system.mono() - begin)
+        observer.ended()
         observer.finish()
 
     def release(self) -> None:
