@@ -66,7 +66,7 @@ VOLATILE = {
     "/sys/kernel/mm/hugepages/*/surplus_hugepages": "counts pages lent",
     "/sys/devices/system/node/*/hugepages/*/free_hugepages": "counts pages in use",
     "/sys/devices/system/node/*/hugepages/*/surplus_hugepages": "counts pages lent",
-    "/sys/kernel/mm/damon/admin/kdamonds/*/contexts/*/targets/*/regions/*": "follows the memory that is in use",
+    "/sys/kernel/mm/damon/admin/*": "services of the machine observe its memory at any time",
     "/sys/kernel/mm/ksm/*pages_*ed": "counts pages",
     "/sys/kernel/mm/ksm/pages_sharing": "counts pages",
     "/sys/kernel/mm/ksm/pages_volatile": "counts pages",
