@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,7 +16,10 @@ from stats.comparison.levels import against_baseline
 from stats.comparison.limits import MET, against_limit, mean
 from stats.model import Metric, Observation
 from stats.stopping.racing import CandidateStanding, standing, unstable
-from tests.search.surrogate import DEFAULT, LIMIT_MS, SPACE, Surrogate
+from tests.search.surrogate import LIMIT_MS, Surrogate
+
+if TYPE_CHECKING:
+    import optuna
 
 DRIFT = 0.05  # standard deviation of the log of a block, which is common to its runs
 DELTA = 0.02
@@ -79,7 +83,7 @@ def explore(server: Surrogate, runs: int, seed: int, sampler: str, rng: np.rando
         tried = [
             Tried(trial.values, mean_of(trial), trial.bad or trial.unstable, {"p99": trial.excess}) for trial in trials
         ]
-        proposals = optimiser.propose(SPACE, tried, step.new, optimiser.derived_seed(seed, number), sampler)
+        proposals = optimiser.propose(server.of.space, tried, step.new, optimiser.derived_seed(seed, number), sampler)
         new = [Trial(values) for values in proposals]
         running = [trials[index] for index in step.earlier] + new
         trials += new
@@ -89,16 +93,30 @@ def explore(server: Surrogate, runs: int, seed: int, sampler: str, rng: np.rando
     return trials
 
 
-def plain(server: Surrogate, runs: int, seed: int) -> Outcome:
-    """TPE as its documentation shows it: one run per trial, and the best result wins."""
+def plain(server: Surrogate, runs: int, seed: int, sampler: str) -> Outcome:
+    """Optuna as its documentation shows it: its TPE or random sampler as they are, one run per trial, and the best
+    result wins."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
     rng = np.random.default_rng(seed)
-    tried: list[Tried] = []
-    for number in range(runs):
-        [values] = optimiser.propose(SPACE, tried, 1, optimiser.derived_seed(seed, number), "tpe")
-        result = server.run(values, DRIFT * float(rng.standard_normal()), rng)
-        tried.append(Tried(values, result, result is None))
-    best = max((trial for trial in tried if not trial.bad), key=lambda each: each.log_ratio or -9.0)
-    return Outcome(best.values, server.gain(best.values), True, server.is_unstable(best.values))
+    samplers = {"tpe": optuna.samplers.TPESampler, "random": optuna.samplers.RandomSampler}
+    study = optuna.create_study(direction="maximize", sampler=samplers[sampler](seed=seed))
+    for _ in range(runs):
+        trial = study.ask()
+        result = server.run(_suggested(trial, server), DRIFT * float(rng.standard_normal()), rng)
+        study.tell(trial, result, None if result is not None else optuna.trial.TrialState.FAIL)
+    best = study.best_params
+    return Outcome(best, server.gain(best), True, server.is_unstable(best))
+
+
+def _suggested(trial: optuna.Trial, server: Surrogate) -> Values:
+    return {
+        each.name: trial.suggest_categorical(each.name, each.choices)
+        if each.kind == "choice"
+        else trial.suggest_float(each.name, each.low, each.high, log=each.log)
+        for each in server.of.space.dimensions
+    }
 
 
 def _measure(server: Surrogate, running: list[Trial], number: int, rng: np.random.Generator) -> None:
@@ -107,7 +125,7 @@ def _measure(server: Surrogate, running: list[Trial], number: int, rng: np.rando
         each.numbers.append(number)
     for _ in range(SIZES.blocks):
         block = DRIFT * float(rng.standard_normal())
-        base = server.run(DEFAULT, block, rng) or 0.0
+        base = server.run(server.of.default, block, rng) or 0.0
         for each in running:
             result = server.run(each.values, block, rng)
             each.bad |= result is None
@@ -144,7 +162,7 @@ def _confirm(server: Surrogate, finalists: list[Values], rng: np.random.Generato
     p99_ms: dict[str, list[float]] = {f"{index}": [] for index in range(len(finalists))}
     for number in range(SIZES.confirmation_blocks):
         block = DRIFT * float(rng.standard_normal())
-        for level, values in [("default", DEFAULT), *((f"{i}", each) for i, each in enumerate(finalists))]:
+        for level, values in [("default", server.of.default), *((f"{i}", each) for i, each in enumerate(finalists))]:
             result = server.run(values, block, rng)
             if server.limited and level in p99_ms:
                 p99_ms[level].append(server.p99_ms(values, rng))
