@@ -113,6 +113,7 @@
     for (const [name, value] of Object.entries({
       role: "combobox", "aria-autocomplete": "list", "aria-expanded": "false", "aria-controls": list.id,
     })) input.setAttribute(name, value);
+    if (input.value && input === document.activeElement) soon(); // typed while this script was on its way
     return { ask, pickActive, clear: () => { input.value = ""; show([]); say(""); } };
   };
 })();

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from django.urls import reverse
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.axe import violations
 from tests.e2e.conftest import in_each_view, shot
@@ -68,6 +68,20 @@ def test_the_button_and_enter_add_a_match_of_the_text_that_is_there(
     field.press("Enter")
     expect(page.locator(".picker [role=status]")).to_have_text("The server does not answer. Try again.")
     expect(paths).to_have_count(2)
+
+
+def test_what_was_typed_while_scripts_were_loading_is_searched_as_soon_as_they_run(
+    open_as: Callable[..., Page], team: dict[str, Any]
+) -> None:
+    page, held = open_as(team["operator"]), list[Route]()
+    page.route("**/settings*.js", lambda route: held.append(route))
+    page.goto(f"{reverse('campaign_new')}?scratch=1&host={team['host'].pk}", wait_until="commit")
+    page.get_by_label("Add a setting").fill("work_m")
+    expect(page.locator("[role=option]")).to_have_count(0)
+
+    held[0].continue_()
+
+    expect(page.locator("[role=option]").first).to_contain_text("64kB to 2TB; default 4MB")
 
 
 @in_each_view
